@@ -1,0 +1,1 @@
+"""Which pools exist, where, and how they are reached."""

@@ -1,0 +1,5 @@
+"""`python -m discovery COMMAND`."""
+
+from discovery.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""The data plane: one supervisor and its workers."""
