@@ -1,9 +1,9 @@
 """Round robin, exactly: the order in which members take turns, and how it goes on when the members change.
 
-A schedule is a fixed sequence of members, each as often as its weight, spread as evenly as can be; turn n (from 1)
-of a shared counter is `sequence[(n - 1) % len]`. Who may not be used is skipped by drawing again: the others then keep taking turns among
-themselves exactly, and nobody's neighbour gets two requests for one. A change of members makes a new schedule that
-starts at the identity due next (rule I20).
+A schedule is a fixed sequence of members, each as often as its weight, spread as evenly as can be; turn n (from 1) of
+a shared counter is `sequence[(n - 1) % len]`. Who may not be used is skipped by drawing again: the others then keep
+taking turns among themselves exactly, and nobody's neighbour gets two requests for one. A change of members makes a
+new schedule that starts at the identity due next (rule I20).
 """
 
 from __future__ import annotations
