@@ -1,7 +1,7 @@
 """The operator's file `ingress.yaml`: text in, frozen `Settings` or all its faults out.
 
 Owns loading, overriding and writing back; the keys are declared in `settings_sections`. Reads no file, no flag and no
-environment: callers hand in text. Keeps the rule that any text gives `Settings` or `SettingsFault`, never another error.
+environment: callers hand in text. Keeps the rule that any text gives `Settings` or `SettingsFault`, nothing else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def decoded(content: bytes, *, name: str) -> str:
 
 
 def load(text: str, *, name: str, directory: str, not_yet: Iterable[str] = NOT_YET) -> Settings:
-    """The settings that `text` declares; `name` is what faults call the file, relative paths in it start at `directory`.
+    """The settings that `text` declares; faults call the file `name`, relative paths in it start at `directory`.
 
     Raises SettingsFault, which holds all faults; of a text that is no YAML only the first.
     """

@@ -6,14 +6,16 @@ whatever is malformed by itself: that is told by the declarations.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from global_ingress.proxy import settings_values as values
 from global_ingress.proxy.settings_faults import Finding, path_text
-from global_ingress.proxy.settings_sections import Ejection, Limits, Settings
+from global_ingress.proxy.settings_sections import Ejection, Limits, Section, Settings
 from global_ingress.proxy.settings_values import Address
 from global_ingress.proxy.yaml_places import Path
+
+N = TypeVar("N", int, float)
 
 
 def cross_findings(data: dict[str, Any], not_yet: Iterable[str]) -> Iterator[Finding]:
@@ -68,14 +70,14 @@ def _repeats(items: Iterable[tuple[Path, Hashable]], what: str) -> Iterator[Find
 def _unavailable(data: dict[str, Any], not_yet: Iterable[str]) -> Iterator[Finding]:
     names = tuple(not_yet)
     for name in names:
-        path = tuple(name.split("."))
+        path: Path = tuple(name.split("."))
         value = _at(data, *path)
         if value is not None and value is not False and value != "off":
             yield Finding(path, "is not available in this version; write off or leave it out", at_key=True)
     if "upstream.tls" in names:
-        for path, frontend in _frontends(data):
+        for at, frontend in _frontends(data):
             if frontend.startswith("https:"):
-                yield Finding(path, f"https to frontends is not available in this version, got {frontend!r}")
+                yield Finding(at, f"https to frontends is not available in this version, got {frontend!r}")
 
 
 def _frontends(data: object) -> Iterator[tuple[Path, str]]:
@@ -128,26 +130,34 @@ def _model_names(data: object) -> Iterator[tuple[Path, Hashable]]:
 
 
 def _amounts(data: dict[str, Any]) -> Iterator[Finding]:
-    """A default on one side can be the fault of the other, which is then the one that is written."""
-    pairs = (
-        ("limits", "body", "buffered", values.size, values.show_size, Limits()),
-        ("ejection", "base", "max", values.duration, values.show_duration, Ejection()),
-    )
-    for section, small, large, read, show, defaults in pairs:
-        try:
-            low, high = (
-                read(_at(data, section, key)) if _at(data, section, key) is not None else getattr(defaults, key)
-                for key in (small, large)
-            )
-        except values.NotAllowed:
-            continue
-        if low > high:
-            key, message = (
-                (small, f"must be at most {section}.{large}, which is {show(high)}")
-                if _at(data, section, small) is not None
-                else (large, f"must be at least {section}.{small}, which is {show(low)}")
-            )
-            yield Finding((section, key), f"{message}, got {_at(data, section, key)!r}")
+    yield from _ordered(data, ("limits", "body", "buffered"), values.size, values.show_size, Limits())
+    yield from _ordered(data, ("ejection", "base", "max"), values.duration, values.show_duration, Ejection())
+
+
+def _ordered(
+    data: dict[str, Any],
+    names: tuple[str, str, str],
+    read: Callable[[object], N],
+    show: Callable[[N], object],
+    defaults: Section,
+) -> Iterator[Finding]:
+    """The first amount of a section may not be above the second. The fault stands at one that is written."""
+    section, small, large = names
+    written = _at(data, section)
+    if not isinstance(written, dict):
+        return
+    try:
+        low, high = (read(written[key]) if key in written else getattr(defaults, key) for key in (small, large))
+    except values.NotAllowed:
+        return
+    if low <= high:
+        return
+    if small in written:
+        message = f"must be at most {section}.{large}, which is {show(high)}, got {written[small]!r}"
+        yield Finding((section, small), message)
+    else:
+        message = f"must be at least {section}.{small}, which is {show(low)}, got {written[large]!r}"
+        yield Finding((section, large), message)
 
 
 def _upstream_tls(data: dict[str, Any]) -> Iterator[Finding]:

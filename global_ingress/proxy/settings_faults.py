@@ -23,7 +23,7 @@ from global_ingress.proxy.yaml_places import Path
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """`line` and `column` count from 1; 0 when the value stands in no file but in a flag or a variable, named by `file`."""
+    """`line` and `column` count from 1; 0 when the value stands in a flag or a variable, which `file` names."""
 
     file: str
     line: int
@@ -121,7 +121,12 @@ def _meant(word: str, allowed: list[str]) -> str:
 def _near(detail: ErrorDetails) -> str:
     if detail["type"] != "literal_error" or not isinstance(detail["input"], str):
         return ""
-    return _meant(detail["input"], re.findall(r"'([^']*)'", detail["ctx"]["expected"]))
+    return _meant(detail["input"], _words(detail["ctx"]["expected"]))
+
+
+def _words(expected: str) -> list[str]:
+    """Of pydantic's `'a', 'b' or 'c'`."""
+    return re.findall(r"'([^']*)'", expected)
 
 
 def _allowed(detail: ErrorDetails) -> str:
@@ -130,7 +135,7 @@ def _allowed(detail: ErrorDetails) -> str:
         case "value_error":
             return str(context["error"])
         case "literal_error":
-            return f"must be one of {', '.join(re.findall(r"'([^']*)'", context['expected']))}"
+            return f"must be one of {', '.join(_words(context['expected']))}"
         case "bool_type":
             return "must be true or false"
         case "int_type":

@@ -7,9 +7,9 @@ it is checked key by key only.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FieldSerializationInfo, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, FieldSerializationInfo, field_serializer, model_validator
 
 from global_ingress.proxy.settings_types import (
     AccessLog,
@@ -36,8 +36,7 @@ from global_ingress.proxy.settings_types import (
     Url,
     Weight,
 )
-
-from global_ingress.proxy.settings_values import Address
+from global_ingress.proxy.settings_values import Address, NotAllowed, name
 
 
 class Section(BaseModel):
@@ -50,12 +49,18 @@ class StaticPool(Section):
     cluster: Name = Field(description="The cluster the pool runs in.")
     namespace: Name = Field(description="The pool's namespace.")
     name: Name = Field(description="The pool's name.")
-    region: Optional[Name] = Field(default=None, description="The pool's region; left out, the cluster's name.")
+    region: Name = Field(default="", description="The pool's region; left out, the cluster's name.")
     frontends: OneOrMore[Url] = Field(description="The pool's OpenAI servers, `scheme://host:port` without a path.")
 
-    @property
-    def region_or_cluster(self) -> str:
-        return self.region or self.cluster
+    @model_validator(mode="before")
+    @classmethod
+    def _region_from_cluster(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "region" not in data and isinstance(data.get("cluster"), str):
+            try:
+                return {**data, "region": name(data["cluster"])}
+            except NotAllowed:
+                return data  # told once, at `cluster`
+        return data
 
 
 class Discovery(Section):
@@ -67,7 +72,7 @@ class Discovery(Section):
     pools: Optional[OneOrMore[StaticPool]] = Field(default=None, description="Pools written down here.")
     hold_last_good: DurationOrZero = Field(
         default=60.0,
-        description="How long a model's pools stay when one update removes them all and probes succeed; 0 = not at all.",
+        description="How long a model's pools stay when one update removes them all and probes succeed; 0 = never.",
     )
     hold_incomplete: DurationOrZero = Field(
         default=600.0, description="How long a pool stays that an incomplete table no longer lists; 0 = not at all."
@@ -110,7 +115,7 @@ class Model(Section):
     )
     weights: dict[Name, Weight] = Field(
         default={},
-        description="Turns of each pool, by its cluster or region (the cluster wins); 1 where none is given, 0 = drained.",
+        description="Turns of each pool, by cluster or else region, from 0 (drained) to 1000; 1 where none is given.",
     )
     affinity: OrOff[Affinity] = Field(default=None, description="Keep the requests of a session at one pool.")
 
@@ -273,24 +278,24 @@ class Settings(Section):
     )
     workers: int = Field(default=1, ge=1, le=256, description="Processes that serve clients.")
     region: Name | None = Field(default=None, description="Where this ingress runs; for `local_first` and metrics.")
-    discovery: Discovery = Field(description="Where pools are learned from: exactly one of `urls` and `pools`.")
+    discovery: Discovery
     models: Optional[OneOrMore[Model]] = Field(
         default=None, description="The models served; left out, every model that routable pools list."
     )
-    timeouts: Timeouts = Field(default=Timeouts(), description="How long to wait for what.")
-    limits: Limits = Field(default=Limits(), description="How much is taken in at once.")
-    retries: Retries = Field(default=Retries(), description="When a request is tried elsewhere.")
-    hedge: OrOff[Hedge] = Field(default=None, description="A second attempt in another region when the first is late.")
-    ejection: Ejection = Field(default=Ejection(), description="When a frontend that fails is left out.")
+    timeouts: Timeouts = Timeouts()
+    limits: Limits = Limits()
+    retries: Retries = Retries()
+    hedge: OrOff[Hedge] = None
+    ejection: Ejection = Ejection()
     probe: OrOff[Probe] = Field(default=Probe(), description="How frontends are asked whether they live.")
     slow_start: OrOff[Duration] = Field(default=None, description="How long a joining pool's share ramps up.")
-    drain: Drain = Field(default=Drain(), description="What happens on SIGTERM.")
-    sse: Sse = Field(default=Sse(), description="What is added to streams.")
-    headers: Headers = Field(default=Headers(), description="What answers tell.")
+    drain: Drain = Drain()
+    sse: Sse = Sse()
+    headers: Headers = Headers()
     trusted_proxies: Several[Network] = Field(default=(), description="Whose `X-Forwarded-*` headers are believed.")
-    cors: OrOff[Cors] = Field(default=None, description="Which web pages may call.")
-    auth: OrOff[Auth] = Field(default=None, description="Who may call.")
-    tls: OrOff[Tls] = Field(default=None, description="How the data listener speaks TLS.")
-    upstream: Upstream = Field(default=Upstream(), description="How frontends are spoken to.")
-    log: Log = Field(default=Log(), description="What is written down.")
+    cors: OrOff[Cors] = None
+    auth: OrOff[Auth] = None
+    tls: OrOff[Tls] = None
+    upstream: Upstream = Upstream()
+    log: Log = Log()
     trace: Switch = Field(default=False, description="Send traces as the `OTEL_*` variables say.")

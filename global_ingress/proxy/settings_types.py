@@ -24,11 +24,12 @@ from pydantic import (
     WithJsonSchema,
     WrapSerializer,
 )
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from global_ingress.proxy import settings_values as values
 
 T = TypeVar("T")
+
 
 def _directory(info: ValidationInfo) -> str:
     return str((info.context or {}).get("directory", ""))
@@ -46,7 +47,7 @@ def _schema(kind: str, pattern: str | None = None, **more: Any) -> WithJsonSchem
     return WithJsonSchema({"title": kind, "type": "string", **({"pattern": pattern} if pattern else {}), **more})
 
 
-def _shown(values.show: Callable[[Any], Any]) -> PlainSerializer:
+def _shown(show: Callable[[Any], Any]) -> PlainSerializer:
     return PlainSerializer(show, when_used="json")
 
 
@@ -54,6 +55,8 @@ _SPELLED = r"^[0-9]{1,12}(\.[0-9]{1,9})?(ms|s|m|h)$"
 _SIZED = r"^[0-9]{1,15} ?(B|kB|MB|GB|KiB|MiB|GiB)$"
 _URLS = r"^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\s]+/?$"
 _NAMED = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
+
+_TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 
 def _durations(least: float) -> WithJsonSchema:
@@ -66,7 +69,9 @@ def _sizes(least: int, most: int) -> WithJsonSchema:
     return WithJsonSchema({"title": "size", "type": ["string", "integer"], "pattern": _SIZED, **number})
 
 
-Duration = Annotated[float, PlainValidator(values.duration), _shown(values.show_duration), _durations(values.MIN_DURATION)]
+Duration = Annotated[
+    float, PlainValidator(values.duration), _shown(values.show_duration), _durations(values.MIN_DURATION)
+]
 DurationOrZero = Annotated[float, PlainValidator(values.duration_or_zero), _shown(values.show_duration), _durations(0)]
 Size = Annotated[int, PlainValidator(values.size), _shown(values.show_size), _sizes(1, values.MAX_SIZE)]
 HeaderSize = Annotated[int, PlainValidator(values.header_size), _shown(values.show_size), _sizes(1 << 10, 1 << 20)]
@@ -80,7 +85,7 @@ Network = Annotated[
     _schema("CIDR", r"^[0-9A-Fa-f:.]+(/[0-9.]+)?$"),
 ]
 Name = Annotated[str, PlainValidator(values.name), _schema("text", _NAMED)]
-HeaderName = Annotated[str, PlainValidator(values.header_name), _schema("header name", r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderName = Annotated[str, PlainValidator(values.header_name), _schema("header name", _TOKEN)]
 HeaderValue = Annotated[
     str, PlainValidator(values.header_value), _schema("text", r"^([!-~\x80-\xff]([\t -~\x80-\xff]*[!-~\x80-\xff])?)?$")
 ]
@@ -131,12 +136,31 @@ class InPlaceOfNull:
         return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 
+class WithMore:
+    """Adds what JSON Schema can say of a check that pydantic does not know."""
+
+    def __init__(self, **more: Any) -> None:
+        self.more = more
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core), **self.more}
+
+
 OrOff = Annotated[
     T | None, BeforeValidator(_is_off), WrapSerializer(_write_off, when_used="json"), InPlaceOfNull(off=True)
 ]
 Optional = Annotated[T | None, BeforeValidator(_is_given), InPlaceOfNull(off=False)]
 Several = Annotated[tuple[T, ...], Strict(False)]
-OneOrMore = Annotated[tuple[T, ...], Strict(False), Field(min_length=1)]
+
+
+def _not_empty(value: object) -> object:
+    if value in ([], ()):
+        raise PydanticCustomError("too_short", "must hold at least one")
+    return value
+
+
+# Not `Field(min_length=1)`: that counts the items that are valid, and would call a list of bad ones empty
+OneOrMore = Annotated[tuple[T, ...], Strict(False), BeforeValidator(_not_empty), WithMore(minItems=1)]
 
 
 def _without_framing(value: dict[str, str]) -> dict[str, str]:
