@@ -1,8 +1,8 @@
 """The operator's file on disk: read, watched, read again; a faulty one is refused and the old settings stay (I51).
 
-Owns the path, what flags and variables say instead of it, and the outcome of the last readings. It watches the directory
-and compares content, since a mounted ConfigMap changes by swapping a symlink beside the file, which no watch of the file
-itself sees.
+Owns the path, what flags and variables say instead of it, and the outcome of the last readings. It watches the
+directory and compares content, since a mounted ConfigMap changes by swapping a symlink beside the file, which no watch
+of the file itself sees.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Reading:
 
 
 class ConfigFile:
-    """`read` at the start; `watch` and `reload` afterwards call `apply` with settings that differ in what may change."""
+    """`read` at the start; `watch` and `reload` afterwards call `apply` with settings that differ."""
 
     def __init__(self, path: Path, overrides: Overrides, clock: Clock) -> None:
         self.path = path

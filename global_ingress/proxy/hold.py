@@ -41,9 +41,7 @@ class LastGood:
         """What is listed now is what the operator wrote: hold nothing."""
         self._groups.clear()
 
-    def apply(
-        self, group: str, listed: Sequence[Pool], *, now: float, hold: float, failing: Mapping[str, str]
-    ) -> Held:
+    def apply(self, group: str, listed: Sequence[Pool], *, now: float, hold: float, failing: Mapping[str, str]) -> Held:
         """`listed` are the group's pools in the table."""
         state = self._groups.setdefault(group, _Group())
         with_frontends = tuple(pool for pool in listed if pool.frontends)

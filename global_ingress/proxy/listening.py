@@ -9,6 +9,7 @@ would keep a restart out for a minute).
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 BACKLOG = 4096
 
@@ -38,13 +39,13 @@ def open_listeners(host: str, port: int, count: int) -> list[socket.socket]:
     return made
 
 
-def _resolve(host: str, port: int) -> tuple[int, tuple[str | int, ...]]:
+def _resolve(host: str, port: int) -> tuple[int, Any]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     return family, address
 
 
-def _bound(family: int, address: tuple[str | int, ...], *, shared: bool) -> socket.socket:
+def _bound(family: int, address: Any, *, shared: bool) -> socket.socket:
     # Protocol 6 by name: asyncio sets TCP_NODELAY only on accepted sockets that say so.
     one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

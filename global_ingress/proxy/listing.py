@@ -1,7 +1,8 @@
 """GET /v1/models, made once per change: configured and routable models, with the fields their pools gave them.
 
 Pure. Aliases are no entries. Several pools may describe a model; the first in pool order that describes it is taken,
-and fields of the others that it lacks are added. Before any pool has described a model, it gets the least that a client needs.
+and fields of the others that it lacks are added. Before any pool has described a model, it gets the least that a client
+needs.
 """
 
 from __future__ import annotations

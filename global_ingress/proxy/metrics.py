@@ -1,7 +1,7 @@
 """Prometheus text from plain counts: every family of the ingress, its name, labels and meaning. Pure.
 
-The client library is touched when somebody scrapes, never on the way of a request. Keeps the rule that label values come
-from known sets, else they are `other` (`labels`), so that nobody outside can make series.
+The client library is touched when somebody scrapes, never on the way of a request. Keeps the rule that label values
+come from known sets, else they are `other` (`labels`), so that nobody outside can make series.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ def _labelled(series: Iterable[Series], labels: Labels) -> dict[tuple[str, str, 
 def _requests(totals: Counts, labels: Labels) -> Iterator[Metric]:
     names = ["model", "region", "pool"]
     found = _labelled(totals.series, labels)
-    requests = CounterMetricFamily(
-        _P + "requests", "Requests answered", labels=[*names, "code", "outcome", "stream"]
-    )
+    requests = CounterMetricFamily(_P + "requests", "Requests answered", labels=[*names, "code", "outcome", "stream"])
     for key, series in found.items():
         counted: dict[tuple[str, str, str], int] = {}
         for (status, outcome, stream), count in series.requests.items():
@@ -112,9 +110,24 @@ def _requests(totals: Counts, labels: Labels) -> Iterator[Metric]:
 
 
 _HISTOGRAMS: tuple[tuple[str, str, tuple[float, ...], Callable[[Series], Histogram]], ...] = (
-    ("request_duration_seconds", "From a request's first byte to its answer's last", DURATION_BOUNDS, lambda s: s.duration),
-    ("time_to_first_byte_seconds", "From a request's end to its answer's first byte", FIRST_BYTE_BOUNDS, lambda s: s.first_byte),
-    ("inter_chunk_seconds", "Between two reads of a streamed answer; a read is no token", INTER_CHUNK_BOUNDS, lambda s: s.inter_chunk),
+    (
+        "request_duration_seconds",
+        "From a request's first byte to its answer's last",
+        DURATION_BOUNDS,
+        lambda s: s.duration,
+    ),
+    (
+        "time_to_first_byte_seconds",
+        "From a request's end to its answer's first byte",
+        FIRST_BYTE_BOUNDS,
+        lambda s: s.first_byte,
+    ),
+    (
+        "inter_chunk_seconds",
+        "Between two reads of a streamed answer; a read is no token",
+        INTER_CHUNK_BOUNDS,
+        lambda s: s.inter_chunk,
+    ),
 )
 
 
@@ -169,7 +182,11 @@ def _gauges(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("buffered_bytes", "Bytes of request bodies in memory", totals.buffered)
     yield _gauge("workers_listening", "Worker processes that accept connections", snapshot.workers_listening)
     yield _gauge("models_held", "Models whose last good pools are held", snapshot.held_models)
-    yield _gauge("schedules_without_counter", "Schedules that share a counter for want of descriptors", snapshot.starved_schedules)
+    yield _gauge(
+        "schedules_without_counter",
+        "Schedules that share a counter for want of descriptors",
+        snapshot.starved_schedules,
+    )
     yield _gauge("draining", "Whether the ingress is draining", int(snapshot.draining))
     lags = {loop.name: loop.lag for loop in snapshot.loops}
     yield _gauge("loop_lag_seconds", "How late the event loop was at its last tick", lags, "loop")

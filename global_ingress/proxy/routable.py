@@ -102,7 +102,9 @@ class ModelVerdict:
         counted = Counter(verdict.why for verdict in self.pools)
         if not counted:
             return "no pool is listed"
-        return "; ".join(f"{n} {'pool' if n == 1 else 'pools'}: {POOL_WORDS[why]}" for why, n in sorted(counted.items()))
+        return "; ".join(
+            f"{n} {'pool' if n == 1 else 'pools'}: {POOL_WORDS[why]}" for why, n in sorted(counted.items())
+        )
 
 
 def frontend_why(frontend: Frontend, evidence: Evidence) -> FrontendWhy:

@@ -32,7 +32,9 @@ class View:
     described: Mapping[str, bytes]
 
 
-def make_routes(view: View, *, generation: int, slot_of: Callable[[str], int | None], schedule: Schedule) -> routes.Routes:
+def make_routes(
+    view: View, *, generation: int, slot_of: Callable[[str], int | None], schedule: Schedule
+) -> routes.Routes:
     """One message for the workers."""
     settings = view.settings
     used = {verdict.pool.key for _, model in view.models for verdict in model.routable}
@@ -74,7 +76,8 @@ def _pool(pool: Pool, slot_of: Callable[[str], int | None]) -> routes.PoolRoute:
 
 def _model(model: Model, verdict: ModelVerdict, schedule: Schedule) -> routes.ModelRoute:
     members = tuple(_member(model, each, schedule) for each in verdict.routable)
-    turn, sequence = -1, ()
+    turn = -1
+    sequence: tuple[int, ...] = ()
     if members:
         index = {member.pool: n for n, member in enumerate(members)}
         turn, order = schedule(("model", model.id), {member.pool: member.weight for member in members})

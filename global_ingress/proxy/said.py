@@ -58,7 +58,9 @@ def read_models(status: int, body: bytes) -> tuple[Entry, ...]:
     if not isinstance(data, list):
         raise NotAList("GET /v1/models was answered without a list `data`")
     models = {
-        entry["id"]: entry for entry in data if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
+        entry["id"]: entry
+        for entry in data
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
     }
     if len(models) > MOST_MODELS:
         raise NotAList(f"GET /v1/models names more than {MOST_MODELS} models")

@@ -1,4 +1,4 @@
-"""Which row of the shared ledger a frontend has: the same as long as it is listed, and until nothing of it is in flight.
+"""Which row of the shared ledger a frontend has: the same while it is listed, and until nothing of it is in flight.
 
 Pure: in-flight numbers and time are arguments. A row is given to another frontend only when the old one left, holds
 nothing, and has been gone for a while, so that a worker that has not heard yet cannot write into a stranger's row.
@@ -49,7 +49,7 @@ class Slots:
             if now - since >= QUARANTINE and in_flight(self._slots[url]) == 0:
                 self._free.append(self._slots.pop(url))
                 del self._left[url]
-        given = []
+        given: list[int] = []
         for url in listed:
             self._left.pop(url, None)
             if url not in self._slots:

@@ -1,8 +1,8 @@
 """Where everything that routing depends on comes together, and from where the workers' routes go out.
 
-Owns the current settings, table, holds, slots and schedules; decides nothing itself: `routable` judges, `routing` writes
-down. Level, not edge: whatever happened, `recompute` looks at the whole state and sends routes only if they differ
-(rules I50, I51). No await between reading state and replacing it.
+Owns the current settings, table, holds, slots and schedules; decides nothing itself: `routable` judges, `routing`
+writes down. Level, not edge: whatever happened, `recompute` looks at the whole state and sends routes only if they
+differ (rules I50, I51). No await between reading state and replacing it.
 """
 
 from __future__ import annotations
@@ -157,6 +157,11 @@ class Steering:
             del self._sentences[url]
         else:
             self._sentences[url] = until
+
+    @property
+    def held(self) -> Mapping[str, float]:
+        """Models (or `*`) whose last good pools are held, with the seconds left at the last look."""
+        return self._held
 
     @property
     def restless(self) -> bool:

@@ -1,7 +1,7 @@
 """The worker processes: started, told their routes, asked for counts, replaced when they die, drained at the end.
 
-Owns the processes, their seats in the ledger and what the dead have counted. Keeps three rules: a dead worker is replaced
-within a second (later only if it keeps dying); totals never fall; while draining nobody is replaced.
+Owns the processes, their seats in the ledger and what the dead have counted. Keeps three rules: a dead worker is
+replaced within a second (later only if it keeps dying); totals never fall; while draining nobody is replaced.
 """
 
 from __future__ import annotations

@@ -75,7 +75,9 @@ class WorkerProcess:
         """Number and descriptor of counters, in as many packets as it takes."""
         for at in range(0, len(counters), control.FDS_PER_PACKET):
             part = counters[at : at + control.FDS_PER_PACKET]
-            self._control.send(control.TURNS, turns.pack_numbers([number for number, _ in part]), [fd for _, fd in part])
+            self._control.send(
+                control.TURNS, turns.pack_numbers([number for number, _ in part]), [fd for _, fd in part]
+            )
 
     async def report(self) -> None:
         """Ask for counts and wait for them, or for the worker's end."""
