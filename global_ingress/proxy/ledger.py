@@ -12,8 +12,9 @@ import mmap
 import os
 
 SLOTS = 65536  # frontends known at once
+TRIAL = 30_000_000_000  # nanoseconds that a trial request may take before another one is admitted
 _FIELDS = 2  # in flight, requests begun
-_COMMON = 4  # streak, ejections, ejected until, last failure at
+_COMMON = 4  # streak, ejections, ejected until, whether a trial request is out
 
 
 def ledger_size(workers: int) -> int:
@@ -97,8 +98,19 @@ class Ledger:
         return self.cells[slot * _COMMON + 2]
 
     def eject(self, slot: int, until: int) -> None:
-        self.cells[slot * _COMMON + 1] += 1
-        self.cells[slot * _COMMON + 2] = until
+        at = slot * _COMMON
+        self.cells[at + 1] += 1
+        self.cells[at + 2] = until
+        self.cells[at + 3] = 0
+
+    def begin_trial(self, slot: int, now: int) -> None:
+        """One request may try it; meanwhile it counts as ejected for everybody else."""
+        self.cells[slot * _COMMON + 2] = now + TRIAL
+        self.cells[slot * _COMMON + 3] = 1
+
+    def on_trial(self, slot: int) -> bool:
+        """Whether its next failure is that of a trial request."""
+        return self.cells[slot * _COMMON + 3] != 0
 
     def readmit(self, slot: int) -> None:
         """It answered: streak, ejections and sentence are forgotten."""
@@ -106,6 +118,7 @@ class Ledger:
         self.cells[at] = 0
         self.cells[at + 1] = 0
         self.cells[at + 2] = 0
+        self.cells[at + 3] = 0
 
     def close(self) -> None:
         self.cells.release()
