@@ -18,8 +18,9 @@ class Trouble(Enum):
     UNREACHABLE = "unreachable"
     CONNECT_TIMEOUT = "connect_timeout"
     STALE_CONNECTION = "stale_connection"  # a kept connection that ended before the first byte
-    RESET = "reset"
-    TRUNCATED = "truncated"
+    RESET = "reset"  # closed or reset before the first byte of the answer
+    TRUNCATED = "truncated"  # closed inside the answer
+    BROKEN = "broken"  # reset inside the answer
     BAD_RESPONSE = "bad_response"
     FIRST_BYTE_TIMEOUT = "first_byte_timeout"
     IDLE_TIMEOUT = "idle_timeout"
@@ -41,6 +42,7 @@ BLAMED = frozenset(
         Trouble.CONNECT_TIMEOUT,
         Trouble.RESET,
         Trouble.TRUNCATED,
+        Trouble.BROKEN,
         Trouble.BAD_RESPONSE,
         Trouble.FIRST_BYTE_TIMEOUT,
         Trouble.IDLE_TIMEOUT,
@@ -56,6 +58,7 @@ FAULT_OF = {
     Trouble.STALE_CONNECTION: "upstream_reset",
     Trouble.RESET: "upstream_reset",
     Trouble.TRUNCATED: "upstream_truncated",
+    Trouble.BROKEN: "upstream_reset",
     Trouble.BAD_RESPONSE: "upstream_bad_response",
     Trouble.FIRST_BYTE_TIMEOUT: "first_byte_timeout",
     Trouble.IDLE_TIMEOUT: "idle_timeout",
@@ -105,3 +108,27 @@ class Budget:
         cap = START + self.share * (sum(self._past) + self.requests)
         if self.tokens > cap:
             self.tokens = cap
+
+
+WORDS = {
+    Trouble.UNREACHABLE: "no frontend of the model could be reached",
+    Trouble.CONNECT_TIMEOUT: "no frontend of the model accepted a connection in time",
+    Trouble.STALE_CONNECTION: "the frontend closed the connection",
+    Trouble.RESET: "the frontend closed the connection before it answered",
+    Trouble.TRUNCATED: "the frontend closed the connection inside its answer",
+    Trouble.BROKEN: "the connection to the frontend was reset inside its answer",
+    Trouble.BAD_RESPONSE: "the frontend's answer is not valid HTTP",
+    Trouble.FIRST_BYTE_TIMEOUT: "the frontend did not begin to answer in time",
+    Trouble.IDLE_TIMEOUT: "the frontend fell silent inside its answer",
+    Trouble.TOTAL_TIMEOUT: "the request took longer than it may",
+    Trouble.REDIRECT: "the frontend answered with a redirect, which is never followed",
+}
+# The words of the stream_end metric.
+STREAM_END = {
+    Trouble.TRUNCATED: "upstream_truncated",
+    Trouble.BROKEN: "upstream_reset",
+    Trouble.RESET: "upstream_reset",
+    Trouble.BAD_RESPONSE: "upstream_reset",
+    Trouble.IDLE_TIMEOUT: "idle_timeout",
+    Trouble.TOTAL_TIMEOUT: "total_timeout",
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CONNECTS = 2  # connects refused in a row that put a frontend out, whatever share is out already
+UNCONNECTED_WEIGHT = 3  # a try without even a connection counts as so many failures
 DOUBLINGS = 20  # beyond that the sentence is at its maximum anyway
 
 

@@ -13,8 +13,9 @@ import os
 from collections.abc import Iterable
 
 SLOTS = 65536  # frontends known at once
+TRIAL = 30_000_000_000  # nanoseconds that a trial request may take before another one is admitted
 _FIELDS = 2  # in flight, requests begun
-_COMMON = 4  # streak, ejections, ejected until, last failure at
+_COMMON = 4  # streak, ejections, ejected until, whether a trial request is out
 
 
 def ledger_size(workers: int) -> int:
@@ -98,8 +99,19 @@ class Ledger:
         return self.cells[slot * _COMMON + 2]
 
     def eject(self, slot: int, until: int) -> None:
-        self.cells[slot * _COMMON + 1] += 1
-        self.cells[slot * _COMMON + 2] = until
+        at = slot * _COMMON
+        self.cells[at + 1] += 1
+        self.cells[at + 2] = until
+        self.cells[at + 3] = 0
+
+    def begin_trial(self, slot: int, now: int) -> None:
+        """One request may try it; meanwhile it counts as ejected for everybody else."""
+        self.cells[slot * _COMMON + 2] = now + TRIAL
+        self.cells[slot * _COMMON + 3] = 1
+
+    def on_trial(self, slot: int) -> bool:
+        """Whether its next failure is that of a trial request."""
+        return self.cells[slot * _COMMON + 3] != 0
 
     def shorten(self, slot: int, until: int) -> None:
         """An ejection ends at `until` if it would last longer; streak and ejections stay, so one more failure ejects
@@ -113,6 +125,7 @@ class Ledger:
         self.cells[at] = 0
         self.cells[at + 1] = 0
         self.cells[at + 2] = 0
+        self.cells[at + 3] = 0
 
     def close(self) -> None:
         self.cells.release()

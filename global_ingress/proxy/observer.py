@@ -28,7 +28,8 @@ class ErrorEvent(msgspec.Struct, frozen=True):
 class Observer:
     """One stream's observer. Feed it the body's bytes as they come, then `end()` once.
 
-    `events` counts events that are not only comments; `error` is the first error event; `between` is true when all
+    `events` counts events that are not only comments; `error` is the first error event, `error_first` says that the
+    stream began with it; `between` is true when all
     bytes so far end between two events, so that a frame may be added.
     """
 
@@ -43,6 +44,7 @@ class Observer:
         "between",
         "done",
         "error",
+        "error_first",
         "events",
         "lost",
     )
@@ -58,6 +60,7 @@ class Observer:
         self.between = True
         self.done = False
         self.error: ErrorEvent | None = None
+        self.error_first = False
         self.events = 0
         self.lost = False
 
@@ -69,7 +72,7 @@ class Observer:
             and piece[-2:] == b"\n\n"
             and piece[:5] == b"data:"
             and b"rror" not in piece
-            and b'"usage"' not in piece
+            and (b'"usage"' not in piece or piece.count(b'"usage"') == piece.count(b'"usage":null'))
             and b"DONE" not in piece
             and b"failed" not in piece
             and b"\r" not in piece
@@ -152,6 +155,7 @@ class Observer:
             self._usage = data
         if self.error is None and (event == b"error" or b"rror" in data or b"failed" in data):
             self.error = read_error(event, data)
+            self.error_first = self.error is not None and self.events == 1
 
 
 def read_error(event: bytes, data: bytes) -> ErrorEvent | None:
