@@ -15,15 +15,18 @@ from typing import TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
+LONGEST = 8192  # turns in a schedule, unless there are more members; beyond it weights are rounded
+
+
 def smooth(weights: Mapping[K, int]) -> tuple[K, ...]:
     """Each key as often as its weight says (divided by their greatest common divisor), as evenly spread as can be;
-    equal weights keep the order given. Weight 0 is drained: it does not occur."""
+    equal weights keep the order given. Weight 0 is drained: it does not occur. Weights that would make the schedule
+    too long are rounded, to 1 at least."""
     live = {key: weight for key, weight in weights.items() if weight > 0}
-    if not live:
-        return ()
-    divisor = math.gcd(*live.values())
-    step = {key: weight // divisor for key, weight in live.items()}
+    step = _reduced(live)
     total = sum(step.values())
+    if total == len(step):
+        return tuple(step)
     credit = dict.fromkeys(step, 0)
     out: list[K] = []
     for _ in range(total):
@@ -33,6 +36,19 @@ def smooth(weights: Mapping[K, int]) -> tuple[K, ...]:
         credit[best] -= total
         out.append(best)
     return tuple(out)
+
+
+def _reduced(weights: Mapping[K, int]) -> dict[K, int]:
+    divisor = math.gcd(*weights.values()) or 1
+    total = sum(weights.values()) // divisor
+    # The work is turns × members: what many members would make slow is made coarse.
+    most = max(len(weights), min(LONGEST, 4_000_000 // max(1, len(weights))))
+    if total <= most:
+        return {key: weight // divisor for key, weight in weights.items()}
+    scale = most / (total * divisor)
+    rounded = {key: max(1, round(weight * scale)) for key, weight in weights.items()}
+    divisor = math.gcd(*rounded.values())
+    return {key: weight // divisor for key, weight in rounded.items()}
 
 
 def succeeded(old: Sequence[K], drawn: int, weights: Mapping[K, int]) -> tuple[K, ...]:

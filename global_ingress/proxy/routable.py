@@ -51,14 +51,14 @@ FRONTEND_WORDS: Mapping[FrontendWhy, str] = {
 
 POOL_WORDS: Mapping[PoolWhy, str] = {
     PoolWhy.ROUTABLE: "gets requests",
-    PoolWhy.NOT_SELECTED: "is not selected by the model's `pools`",
-    PoolWhy.DRAINED: "is drained: its weight is 0",
-    PoolWhy.MODEL_NOT_LISTED: "does not list the model",
-    PoolWhy.NO_FRONTEND: "has no frontend",
-    PoolWhy.NONE_READY: "has no frontend that is ready",
-    PoolWhy.ALL_EJECTED: "has only frontends that are ejected",
-    PoolWhy.ALL_FAILING: "has only frontends whose probe fails",
-    PoolWhy.NONE_USABLE: "has no usable frontend",
+    PoolWhy.NOT_SELECTED: "not selected by the model's `pools`",
+    PoolWhy.DRAINED: "drained by weight 0",
+    PoolWhy.MODEL_NOT_LISTED: "not listing the model",
+    PoolWhy.NO_FRONTEND: "without frontends",
+    PoolWhy.NONE_READY: "without a ready frontend",
+    PoolWhy.ALL_EJECTED: "with all frontends ejected",
+    PoolWhy.ALL_FAILING: "with the probes of all frontends failing",
+    PoolWhy.NONE_USABLE: "without a usable frontend",
 }
 
 
@@ -102,9 +102,7 @@ class ModelVerdict:
         counted = Counter(verdict.why for verdict in self.pools)
         if not counted:
             return "no pool is listed"
-        return "; ".join(
-            f"{n} {'pool' if n == 1 else 'pools'}: {POOL_WORDS[why]}" for why, n in sorted(counted.items())
-        )
+        return "; ".join(f"{n} {'pool' if n == 1 else 'pools'} {POOL_WORDS[why]}" for why, n in sorted(counted.items()))
 
 
 def frontend_why(frontend: Frontend, evidence: Evidence) -> FrontendWhy:

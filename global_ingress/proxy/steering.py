@@ -24,7 +24,7 @@ from global_ingress.proxy.routes import Routes
 from global_ingress.proxy.said import Entry
 from global_ingress.proxy.schedules import Schedules
 from global_ingress.proxy.settings_sections import Model, Probe, Settings
-from global_ingress.proxy.slots import NoSlots, Slots
+from global_ingress.proxy.slots import Slots
 
 ALL = "*"  # the group of all pools when no model is configured
 
@@ -150,7 +150,7 @@ class Steering:
         slot = self.slots.of(url)
         until = self._ledger.ejected_until(slot) if slot is not None else 0
         now = int(self._clock.monotonic() * 1e9)
-        if slot is None or until <= now:
+        if slot is None or until <= now or self._ledger.on_trial(slot):
             self._sentences.pop(url, None)
         elif self._sentences.get(url) == until:
             self._ledger.shorten(slot, now)
@@ -235,11 +235,11 @@ class Steering:
 
     def _give_slots(self, pools: Sequence[Pool]) -> None:
         urls = {frontend.url: str(pool.key) for pool in pools for frontend in pool.frontends}
-        try:
-            for slot in self.slots.update(urls, self._clock.monotonic(), self._ledger.in_flight):
-                self._ledger.clear_slot(slot)
-        except NoSlots as error:
-            _log.error("too many frontends", reason=str(error))
+        before = self.slots.crowded
+        for slot in self.slots.update(urls, self._clock.monotonic(), self._ledger.in_flight):
+            self._ledger.clear_slot(slot)
+        if self.slots.crowded and not before:
+            _log.error("more frontends than the ledger has rows; the others share one", sharing=self.slots.crowded)
         self.pool_of_url.update(urls)
         in_use = {url for url, _ in self.slots}
         for url in [url for url in self.pool_of_url if url not in in_use]:

@@ -1,7 +1,7 @@
 """A worker that speaks the control protocol and serves one-line answers, for tests of the supervisor alone.
 
-It answers every connection with its own pid, the number it drew from the first model's counter, and the generation of its
-routes. `/hold` keeps a connection open as a stream would, until END or the drain's timeout. A file named by
+It answers every connection with its own pid, the number it drew from the first model's counter, and the generation of
+its routes. `/hold` keeps a connection open as a stream would, until END or the drain's timeout. A file named by
 FAKE_WORKER_DIE makes it exit at the start, as a broken installation would.
 """
 
