@@ -60,12 +60,12 @@ class Server:
 @dataclass
 class Rig:
     knowledge: Knowledge
+    recovered: list[str]
     changes: int = 0
-    recovered: list[str] = field(default_factory=list)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 - the condition is in other tasks' state
                 await asyncio.sleep(0.01)
 
 
@@ -77,7 +77,8 @@ async def asking() -> AsyncIterator[Rig]:
         def changed() -> None:
             rig.changes += 1
 
-        rig = Rig(Knowledge(client, SYSTEM_CLOCK, changed, lambda url: rig.recovered.append(url)))
+        recovered: list[str] = []
+        rig = Rig(Knowledge(client, SYSTEM_CLOCK, changed, recovered.append), recovered)
         failures: list[Exception] = []
         await stack.enter_async_context(background(rig.knowledge.run(), name="ask", on_failure=failures.append))
         yield rig
@@ -173,6 +174,7 @@ async def test_who_left_is_forgotten_and_asked_no_more() -> None:
 
 async def test_more_questions_than_allowed_stretch_the_interval() -> None:
     async with asking() as rig:
+        await asyncio.sleep(0)
         rig.knowledge.follow([subject(f"c{n}", f"http://127.0.0.1:{n + 1}") for n in range(2)], FAST)
         assert rig.knowledge.interval == 0.05
         rig.knowledge.follow([subject(f"c{n}", f"http://127.0.0.1:{n % 9 + 1}") for n in range(200)], None)
