@@ -35,7 +35,7 @@ def _seconds(value: object) -> float:
         number, unit = float(match[1]), match[2]
         return number / 1000 if unit == "ms" else number * {"s": 1, "m": 60, "h": 3600}[unit]
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(min(value, 1 << 62))
+        return float(max(min(value, 1 << 62), -1))  # an integer can be too large for float()
     return float("nan")
 
 
