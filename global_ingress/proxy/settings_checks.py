@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from global_ingress.proxy import settings_values as values
-from global_ingress.proxy.settings_faults import Finding, path_text
+from global_ingress.proxy.settings_faults import Finding, path_text, shortened
 from global_ingress.proxy.settings_sections import Ejection, Limits, Section, Settings
 from global_ingress.proxy.settings_values import Address
 from global_ingress.proxy.yaml_places import Path
@@ -61,7 +61,7 @@ def _repeats(items: Iterable[tuple[Path, Hashable]], what: str) -> Iterator[Find
         if not isinstance(item, str | int | tuple):
             continue
         if item in first:
-            shown = "/".join(map(str, item)) if isinstance(item, tuple) else item
+            shown = shortened("/".join(map(str, item)) if isinstance(item, tuple) else str(item))
             yield Finding(path, f"{what} {shown} is given twice, first at {path_text(first[item])}")
         else:
             first[item] = path

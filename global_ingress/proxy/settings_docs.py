@@ -68,6 +68,8 @@ def _spell_defaults(schema: dict[str, Any]) -> None:
         for field in section["properties"].values():
             if "default" in field:
                 _spell_default(field)
+            if "patternProperties" in field:
+                field["additionalProperties"] = False
 
 
 def _spell_default(field: dict[str, Any]) -> None:
@@ -158,8 +160,8 @@ def _kind_of(choice: dict[str, Any]) -> str:
     if choice.get("type") == "boolean":
         return "true or false"
     if choice.get("type") == "object":
-        return f"mapping to {_kind_of(choice['additionalProperties'])}"
-    return _number(choice) if choice.get("type") in ("integer", "number") else choice.get("title") or choice["type"]
+        return f"mapping to {_kind_of(next(iter(choice['patternProperties'].values())))}"
+    return _number(choice) if choice.get("type") in ("integer", "number") else choice.get("title", "text")
 
 
 def _number(choice: dict[str, Any]) -> str:
