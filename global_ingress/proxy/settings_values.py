@@ -178,6 +178,8 @@ def network(value: object) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def name(value: object) -> str:
+    if isinstance(value, int | float):
+        raise NotAllowed("must be a text, in quotes")
     if not isinstance(value, str) or not value:
         raise NotAllowed("must be a text that is not empty")
     if value != value.strip() or any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):

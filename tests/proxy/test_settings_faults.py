@@ -75,7 +75,7 @@ def fault(text: str, not_yet: tuple[str, ...] = ()) -> str:
             "models[0].aliases[0]: the model name b is given twice, first at models[1].id",
         ),
         ("models: [{id: ''}]", "models[0].id: must be a text that is not empty, got ''"),
-        ("models: [{id: 3}]", "models[0].id: must be a text that is not empty, got 3"),
+        ("models: [{id: 3}]", "models[0].id: must be a text, in quotes, got 3"),
         ("models: [{id: a, pools: []}]", "models[0].pools: must hold at least one"),
         (
             "models: [{id: a, pools: [{}]}]",
