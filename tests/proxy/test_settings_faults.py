@@ -81,6 +81,8 @@ def fault(text: str, not_yet: tuple[str, ...] = ()) -> str:
             "models: [{id: a, pools: [{}]}]",
             "models[0].pools[0]: must name at least one of cluster, region, namespace and name",
         ),
+        ("models: [{id: a, pools: ['']}]", "models[0].pools[0]: must be a mapping, got ''"),
+        ("models: [{id: a, pools: [~]}]", "models[0].pools[0]: is empty"),
         ("models: [{id: a, weights: {r: 1.5}}]", "models[0].weights.r: must be a whole number, got 1.5"),
         ("models: [{id: a, weights: {r: true}}]", "models[0].weights.r: must be a whole number, got true"),
         ("models: [{id: a, weights: {'': 1}}]", "models[0].weights.'': as a key must be a text that is not empty"),

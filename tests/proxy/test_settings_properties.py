@@ -49,6 +49,7 @@ def in_order(result: Settings | SettingsFault) -> bool:
 
 
 @given(st.text() | st.text(alphabet="disc:ovry-{}[]&*!#|>'\"%@\\ \n\t09.~", max_size=80))
+@settings(deadline=None)
 def test_any_text(text: str) -> None:
     assert in_order(outcome(text))
 
@@ -72,7 +73,7 @@ nearly = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), nearly, max_size=6))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_any_mapping(data: dict[str, Any]) -> None:
     assert in_order(outcome(json.dumps(data)))
 
@@ -119,7 +120,7 @@ seen = {"good": 0, "bad": 0}
 
 
 @given(st.data(), st.sampled_from(list(FIELDS)))
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 def check_one_key(data: st.DataObject, key: str) -> None:
     content = {"discovery": {"urls": ["http://d"]}, key: data.draw(FIELDS[key])}
     result = outcome(json.dumps(content))

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from global_ingress.proxy.yaml_places import MAX_DEPTH, Document, Place, UnreadableYaml, read
@@ -165,6 +165,7 @@ json_values = st.recursive(
 
 
 @given(json_values, st.booleans(), st.sampled_from([None, 1, 3]))
+@settings(deadline=None)
 def test_json_is_yaml(value: Any, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     if not ascii_only and re.search(r"[\x7f-\x84\x86-\x9f\ufffe\uffff]", text):
@@ -179,6 +180,7 @@ def test_json_is_yaml(value: Any, ascii_only: bool, indent: int | None) -> None:
 
 
 @given(st.text() | st.text(alphabet="ab:-?[]{},&*!|>'\"%#@\\ \n\t0x.~<=u", max_size=60))
+@settings(deadline=None)
 def test_any_text_is_a_document_or_unreadable(text: str) -> None:
     try:
         document = read(text)
