@@ -22,6 +22,7 @@ from global_ingress.proxy.said import Entry, PoolSaid, Probed
 from global_ingress.proxy.settings_sections import Probe
 
 IDLE_INTERVAL = 30.0  # between two looks at a pool's models when probing is off
+FIRST_INTERVAL = 1.0  # between the first two looks at a pool that has joined, doubled from look to look
 IDLE_TIMEOUT = 5.0
 AT_ONCE = 32
 PER_SECOND = 200  # questions; with more frontends than this allows, the interval grows instead
@@ -50,6 +51,7 @@ class Knowledge:
         self._probe: Probe | None = None
         self._subjects: dict[PoolKey, Subject] = {}
         self._due: dict[PoolKey, float] = {}
+        self._looks: dict[PoolKey, int] = {}
         self._asking: set[PoolKey] = set()
         self._said: dict[PoolKey, PoolSaid] = {}
         self._probed: dict[str, Probed] = {}
@@ -83,6 +85,7 @@ class Knowledge:
         self._probed = {url: one for url, one in self._probed.items() if url in self._urls}
         now = self._clock.monotonic()
         self._due = {key: self._due.get(key, now) for key in self._subjects}
+        self._looks = {key: looks for key, looks in self._looks.items() if key in self._subjects}
         self._bell.set()
 
     @property
@@ -91,6 +94,12 @@ class Knowledge:
         wanted = self._probe.interval if self._probe else IDLE_INTERVAL
         questions = len(self._subjects) + (len(self._urls) if self._probe else 0)
         return max(wanted, questions / PER_SECOND)
+
+    def _pause(self, key: PoolKey) -> float:
+        """Until the next look at this pool: soon after it joined, when it may still be loading its models."""
+        looks = self._looks[key] = self._looks.get(key, 0) + 1
+        crowded = len(self._subjects) / PER_SECOND
+        return max(min(self.interval, FIRST_INTERVAL * 2.0 ** min(looks - 1, 10)), crowded)
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -123,7 +132,7 @@ class Knowledge:
         finally:
             self._asking.discard(key)
             if key in self._due:
-                self._due[key] = self._clock.monotonic() + self.interval
+                self._due[key] = self._clock.monotonic() + self._pause(key)
             self._bell.set()
         if before != self._state(subject):
             self._changed()
@@ -213,10 +222,10 @@ class Knowledge:
 
 
 def new_client() -> httpx.AsyncClient:
-    """A client for these questions: no proxies of the environment, no redirects, few connections kept."""
+    """A client for these questions: no proxies of the environment, no redirects, no connection kept."""
     return httpx.AsyncClient(
         trust_env=False,
         follow_redirects=False,
-        limits=httpx.Limits(max_connections=2 * AT_ONCE, max_keepalive_connections=AT_ONCE, keepalive_expiry=4.0),
+        limits=httpx.Limits(max_connections=2 * AT_ONCE, max_keepalive_connections=0),
         timeout=None,
     )

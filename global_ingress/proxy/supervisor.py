@@ -217,7 +217,7 @@ class Supervisor:
     def _later(self, seat: Seat, delay: float, act: Callable[[], None]) -> None:
         now = self._loop.time()
         seat.timers = [timer for timer in seat.timers if not timer.cancelled() and timer.when() > now]
-        seat.timers.append(self._loop.call_later(delay, act))
+        seat.timers.append(self._loop.call_at(now + max(delay, 0.001), act))  # uvloop makes no timer of a delay of 0
 
     # ---- the end
 
