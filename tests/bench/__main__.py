@@ -1,6 +1,7 @@
 """`make bench`: CPU per request and per chunk of the ingress beside nginx and Envoy, in one run on one machine.
 
-Exit codes: 0 all asked for was measured or skipped with a reason, 1 a peer answered wrongly or nothing was measured, 2 usage.
+Exit codes: 0 everything was measured or skipped with a reason, 1 a peer answered wrongly or nothing was measured,
+2 wrong usage.
 """
 
 from __future__ import annotations

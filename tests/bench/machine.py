@@ -1,7 +1,7 @@
-"""What the benchmark asks of the machine: CPU and memory of process trees, cores to pin to, free ports, its own description.
+"""What the benchmark asks of the machine: CPU and memory of process trees, cores, free ports, its own description.
 
-Linux only. CPU is user plus system time from /proc/PID/stat of a process, its living descendants and the dead children each
-of them has waited for; the kernel counts it in ticks of 1/SC_CLK_TCK s, so a difference is true to a tick per process.
+Linux only. CPU is user plus system time from /proc/PID/stat of a process, its living descendants and the dead children
+each of them has waited for; the kernel counts it in ticks of 1/SC_CLK_TCK s, so a difference is true to a tick per process.
 """
 
 from __future__ import annotations

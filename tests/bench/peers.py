@@ -1,7 +1,7 @@
 """The peers: the ingress, and the proxies it is measured beside.
 
-Owns: their configuration (one worker or thread each, the same four mock frontends, round robin, answers passed on as they
-come) and where their binaries come from: nginx from the distribution, Envoy from a wheel in .venv-envoy, hash-locked.
+Owns: their configuration (one worker or thread each, the same four mock frontends, round robin, answers passed on as
+they come) and where their binaries come from: nginx from the distribution, Envoy from a wheel in .venv-envoy.
 """
 
 from __future__ import annotations

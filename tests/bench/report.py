@@ -132,7 +132,7 @@ def section(
 
 
 def replace_section(document: str, text: str) -> str:
-    """The document with what is between the markers replaced; ValueError unless each marker stands there once, in order."""
+    """The document with what is between the markers replaced; ValueError unless both stand there once, in order."""
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end or BEGIN in rest or END in after or END in before:
