@@ -1,7 +1,7 @@
 """What the benchmark asks of the machine: CPU and memory of process trees, cores, free ports, its own description.
 
 Linux only. CPU is user plus system time from /proc/PID/stat of a process, its living descendants and the dead children
-each of them has waited for; the kernel counts it in ticks of 1/SC_CLK_TCK s, so a difference is true to a tick per process.
+each of them has waited for; the kernel counts in ticks of 1/SC_CLK_TCK s: a difference is true to a tick per process.
 """
 
 from __future__ import annotations
@@ -74,6 +74,16 @@ def cpu_seconds(pids: Sequence[int]) -> float:
         if (fields := _stat_fields(pid)) is not None:
             ticks += sum(int(field) for field in fields[11:15])
     return ticks / TICKS_PER_SECOND
+
+
+def core_busy_seconds(core: int) -> float:
+    """What the core has worked since boot, for whomever: user, nice, system, irq, softirq and stolen time."""
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name == f"cpu{core}":
+            ticks = [int(field) for field in fields]
+            return (sum(ticks[:3]) + sum(ticks[5:8])) / TICKS_PER_SECOND
+    raise ValueError(f"/proc/stat has no cpu{core}")
 
 
 def pss_kib(pids: Sequence[int]) -> int | None:

@@ -68,6 +68,13 @@ class Ours(Peer):
         ]
 
 
+class OursTwice(Ours):
+    """Two workers: what sharing the order of the round robin costs."""
+
+    name = "ingress-2"
+    workers = 2
+
+
 class Nginx(Peer):
     """nginx as packaged, one worker; request bodies stay in memory, answers pass as they come."""
 
@@ -226,6 +233,8 @@ class EnvoyLogging(Envoy):
     access_log = True
 
 
-PEERS: dict[str, type[Peer]] = {peer.name: peer for peer in (Ours, Nginx, Envoy, Direct, NginxLogging, EnvoyLogging)}
+PEERS: dict[str, type[Peer]] = {
+    peer.name: peer for peer in (Ours, Nginx, Envoy, Direct, OursTwice, NginxLogging, EnvoyLogging)
+}
 DEFAULT = ("ingress", "nginx", "envoy", "direct")
-FULL = (*DEFAULT, "nginx+log", "envoy+log")
+FULL = (*DEFAULT, "ingress-2", "nginx+log", "envoy+log")

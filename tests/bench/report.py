@@ -31,6 +31,8 @@ FIGURES = (
     Figure("chunk_cpu_full", "CPU per SSE chunk, frontends at full speed (us)", digits=2),
     Figure("unary_rate_32", "requests/s, 32 connections", digits=0),
     Figure("chunk_rate_full", "chunks/s, frontends at full speed", digits=0),
+    Figure("latency_p50", "latency at 300 requests/s, p50 (us)", digits=0),
+    Figure("latency_p99", "latency at 300 requests/s, p99 (us)", digits=0),
     Figure("added_p50", "added latency at 300 requests/s, p50 (us)", digits=0),
     Figure("added_p99", "added latency at 300 requests/s, p99 (us)", digits=0),
     Figure("delay_p50", "chunk delay at 16,000 chunks/s, p50 (us)", digits=0),
@@ -38,6 +40,7 @@ FIGURES = (
     Figure("first_chunk_p50", "time to first chunk, p50 (us)", digits=0),
     Figure("pss_idle", "memory when idle, PSS (MiB)"),
     Figure("pss_stream", "memory per open idle stream, PSS (KiB)"),
+    Figure("others_32", "other work on the proxy's core meanwhile (%)", ratio=False),
 )
 
 

@@ -61,15 +61,15 @@ def check(result: LoadResult, seen: FrontendCounts, body: int, proxied: bool) ->
 class Visit:
     """One peer, running, in one round."""
 
-    def __init__(self, peer: Peer, frontends: Frontends, load: Path, core: int | None, body: int) -> None:
-        self._peer, self._frontends, self._load, self._core, self._body = peer, frontends, load, core, body
+    def __init__(self, peer: Peer, frontends: Frontends, load: Path, cores: machine.Cores, body: int) -> None:
+        self._peer, self._frontends, self._load, self._cores, self._body = peer, frontends, load, cores, body
         self.sample: dict[str, float] = {}
 
     def _run(self, load: Load) -> tuple[LoadResult, float]:
         """The result and the CPU seconds of the peer meanwhile."""
         counts = self._frontends.counts()
         before = machine.cpu_seconds(self._peer.pids())
-        result = run_load(self._load, self._peer.port, load, self._core)
+        result = run_load(self._load, self._peer.port, load, self._cores.load)
         cpu = machine.cpu_seconds(self._peer.pids()) - before
         check(result, self._frontends.counts().since(counts), self._body, proxied=bool(self._peer.pids()))
         return result, cpu
@@ -88,7 +88,12 @@ class Visit:
             self.sample["pss_idle"] = pss / 1024
 
     def unary(self, connections: int, seconds: float) -> None:
+        core = self._cores.proxy
+        busy = machine.core_busy_seconds(core) if core is not None else 0.0
         result, cpu = self._run(Load(connections, seconds))
+        if core is not None and self._peer.pids():
+            others = machine.core_busy_seconds(core) - busy - cpu
+            self.sample[f"others_{connections}"] = 100 * max(0.0, others) / result.seconds
         self._note(f"unary_cpu_{connections}", cpu, result.good)
         self.sample[f"unary_rate_{connections}"] = result.requests_per_second
 
@@ -116,7 +121,7 @@ class Visit:
             return
         counts = self._frontends.counts()
         load = Load(IDLE_STREAMS, IDLE_EVERY_US / 1e6 + 0.1, chunks=2, every_us=IDLE_EVERY_US)
-        process = start_load(self._load, self._peer.port, load, self._core)
+        process = start_load(self._load, self._peer.port, load, self._cores.load)
         machine.wait_until(lambda: self._frontends.counts().since(counts).streams >= IDLE_STREAMS, load.seconds + 2)
         during = machine.pss_kib(self._peer.pids())
         result = finish_load(process, load)
@@ -125,11 +130,13 @@ class Visit:
             self.sample["pss_stream"] = (during - before) / IDLE_STREAMS
 
 
-def visit(peer: Peer, frontends: Frontends, load: Path, core: int | None, body: int, plan: Plan) -> dict[str, float]:
+def visit(
+    peer: Peer, frontends: Frontends, load: Path, cores: machine.Cores, body: int, plan: Plan
+) -> dict[str, float]:
     """Starts the peer, takes every figure once, ends the peer."""
     peer.start()
     try:
-        v = Visit(peer, frontends, load, core, body)
+        v = Visit(peer, frontends, load, cores, body)
         v.warm(plan.warm_seconds)
         v.idle_memory()
         v.unary(32, plan.seconds)
@@ -165,7 +172,7 @@ def measure(
         for number in range(1, plan.rounds + 1):
             for peer in [p for p in peers if not reports[p.name].trouble]:
                 try:
-                    sample = visit(peer, frontends, programs.load, cores.load, body, plan)
+                    sample = visit(peer, frontends, programs.load, cores, body, plan)
                 except BenchError as reason:
                     reports[peer.name] = PeerReport(reports[peer.name].version, f"failed in round {number}: {reason}")
                     say(f"*** FAILED {peer.name}: {reason}")
