@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,33 +45,48 @@ def main(
 ) -> None:
     """Measures CPU per unary request and per SSE chunk, latency and memory; prints a table."""
     names = choose(only, full)
+    if write_docs:
+        report.replace_section(DOCUMENT.read_text(), "")  # fails now rather than after minutes of measuring
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that peers and frontends are ended with us
     plan = rounds.Plan(rounds_, seconds, full=full)
     if quick:
         plan = replace(plan, rounds=1, seconds=min(seconds, 0.5), warm_seconds=0.2)
-    cores = machine.pick_cores()
-    about = machine.describe()
-    about["load average before"] = f"{os.getloadavg()[0]:.2f}"
-    if cores.proxy is None:
-        typer.echo("*** one core only: proxy and load share it, latencies and rates say little")
-    options = {"rounds": plan.rounds, "seconds": plan.seconds, "pinned": "yes" if cores.proxy is not None else "no"}
-    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    about = describe()
     try:
         programs = instruments.build(out)
         peers = rounds.measure([PEERS[name] for name in names], programs, out / "run", plan, typer.echo)
     except instruments.BenchError as reason:
         typer.echo(f"bench: {reason}", err=True)
         raise typer.Exit(1) from None
+    publish(peers, about, {"rounds": plan.rounds, "seconds": plan.seconds}, out, write_docs)
+    failed = any(peer.version and peer.trouble for peer in peers.values())
+    raise typer.Exit(1 if failed or not any(peer.samples for peer in peers.values()) else 0)
+
+
+def describe() -> dict[str, str]:
+    """The machine as it is before the first load."""
+    about = machine.describe()
+    about["load average before"] = f"{os.getloadavg()[0]:.2f}"
+    about["pinned"] = "yes"
+    if machine.pick_cores().proxy is None:
+        about["pinned"] = "no"
+        typer.echo("*** one core only: proxy and load share it, latencies and rates say little")
+    return about
+
+
+def publish(
+    peers: dict[str, report.PeerReport], about: dict[str, str], options: dict[str, object], out: Path, write_docs: bool
+) -> None:
+    """Table on stdout, everything in report.json, the table in the document if asked for."""
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
     report.add_differences(peers)
     text = report.section(peers, "ingress", about, options, date)
-    (out / "report.json").write_text(
-        json.dumps(report.as_json(peers, "ingress", about, options, date), indent=1) + "\n"
-    )
+    told = report.as_json(peers, "ingress", about, options, date)
+    (out / "report.json").write_text(json.dumps(told, indent=1) + "\n")
     typer.echo(f"\n{text}\n\nevery sample: {out / 'report.json'}")
     if write_docs:
         DOCUMENT.write_text(report.replace_section(DOCUMENT.read_text(), text))
         typer.echo(f"written: {DOCUMENT}")
-    failed = any(peer.version and peer.trouble for peer in peers.values())
-    raise typer.Exit(1 if failed or not any(peer.samples for peer in peers.values()) else 0)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.bench import rounds
+from tests.bench.__main__ import DOCUMENT
 from tests.bench.instruments import BenchError, FrontendCounts, LoadResult, Programs
 from tests.bench.peer import Direct, Peer, Unavailable
 from tests.bench.peers import ENVOY_VENV, PEERS, ROOT
-from tests.bench.report import PeerReport
+from tests.bench.report import PeerReport, replace_section
 
 QUICK = rounds.Plan(rounds=2, seconds=0.2, warm_seconds=0.1)
 
@@ -57,6 +58,13 @@ def test_a_real_proxy_passes_the_checks(name: str, tmp_path: Path, programs: Pro
     assert not found.trouble
     assert found.samples[0]["unary_cpu_32"] > 1
     assert found.samples[0]["chunk_cpu_paced"] > 0
+
+
+def test_the_page_has_room_for_the_table() -> None:
+    page = DOCUMENT.read_text()
+    assert replace_section(page, "the table").count("the table") == page.count("the table") + 1
+    for option in ("--rounds", "--full", "--only", "--quick", "--write-docs"):
+        assert option in page
 
 
 class Missing(Direct):
