@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
+BUSY_PERCENT = 10
 REFERENCES = ("nginx", "envoy")
 
 
@@ -122,6 +123,11 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def busiest(peers: Mapping[str, PeerReport]) -> float:
+    """The largest share of the proxy's core, in percent, that went to others during a unary load."""
+    return max((sample.get("others_32", 0.0) for peer in peers.values() for sample in peer.samples), default=0.0)
+
+
 def section(
     peers: Mapping[str, PeerReport], subject: str, machine: Mapping[str, str], options: Mapping[str, object], date: str
 ) -> str:
@@ -130,6 +136,11 @@ def section(
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
     how = ", ".join(f"{key} {value}" for key, value in options.items())
     parts = [f"{date}; {about}; {how}. {versions}.", markdown(rows(peers, subject))]
+    if (others := busiest(peers)) > BUSY_PERCENT:
+        parts.append(
+            f"**The machine was busy:** other programs took up to {others:.0f} % of the proxy's core. "
+            "Rates and latencies are contaminated, and CPU figures somewhat, through shared caches."
+        )
     parts += [f"**{name} was not measured:** {peer.trouble}" for name, peer in peers.items() if peer.trouble]
     return "\n\n".join(parts)
 

@@ -35,6 +35,12 @@ def test_the_section_names_what_was_not_measured() -> None:
     assert "**envoy was not measured:** no wheel for this platform" in text
 
 
+@pytest.mark.parametrize(("others", "told"), [(3.0, False), (41.0, True)])
+def test_a_busy_machine_is_told(others: float, told: bool) -> None:
+    measured = {"nginx": PeerReport("1.22", samples=[{"unary_cpu_32": 12.0, "others_32": others}])}
+    assert ("up to 41 %" in report.section(measured, "ingress", ABOUT, OPTIONS, "2026-01-02")) is told
+
+
 def test_without_the_subject_there_are_no_ratios() -> None:
     only = {name: peer for name, peer in peers().items() if name != "ingress"}
     assert report.rows(only, "ingress")[0] == ["figure", "nginx"]
