@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Annotated
 
 import typer
@@ -56,22 +56,29 @@ def _listener(port: int) -> socket.socket:
     return listener
 
 
-async def serve(regions: dict[Region, int]) -> None:
-    """Serves each region at its port until SIGTERM or SIGINT. Raises OSError where a port cannot be had."""
+@contextlib.asynccontextmanager
+async def serving(regions: Mapping[Region, int]) -> AsyncIterator[list[int]]:
+    """Serves each region at its port (0 = any) while the block runs; gives the ports. Raises OSError."""
     with contextlib.ExitStack() as opened:
         listeners = [opened.enter_context(contextlib.closing(_listener(port))) for port in regions.values()]
         servers = [_Server(_config(region)) for region in regions]
-        loop = asyncio.get_running_loop()
-
-        def stop() -> None:
-            for server in servers:
-                server.should_exit = True
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop)
         async with asyncio.TaskGroup() as group:
             for server, listener in zip(servers, listeners, strict=True):
                 group.create_task(server.serve(sockets=[listener]))
+            try:
+                yield [listener.getsockname()[1] for listener in listeners]
+            finally:
+                for server in servers:
+                    server.should_exit = True
+
+
+async def serve(regions: Mapping[Region, int]) -> None:
+    """Serves until SIGTERM or SIGINT. Raises OSError where a port cannot be had."""
+    told_to_end = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told_to_end.set)
+    async with serving(regions):
+        await told_to_end.wait()
 
 
 def command(
