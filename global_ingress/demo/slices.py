@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from discovery.kube import labels
 from global_ingress.demo.regions import HOST, Place
 
 NAMESPACE = "dynamo"
@@ -43,10 +44,10 @@ def slice_of(place: Place, *, ready: bool = True) -> dict[str, Any]:
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "generation": 1,
             "labels": {
-                "endpointslice.kubernetes.io/managed-by": "mcs-controller",
-                "multicluster.kubernetes.io/service-name": SERVICE,
-                "multicluster.kubernetes.io/source-cluster": place.cluster,
-                "topology.kubernetes.io/region": place.region,
+                labels.MANAGED_BY: "mcs-controller",
+                labels.MCS_SERVICE_NAME: SERVICE,
+                labels.MCS_SOURCE_CLUSTER: place.cluster,
+                labels.REGION: place.region,
             },
             "name": f"imported-{SERVICE}-{suffix}",
             "namespace": NAMESPACE,

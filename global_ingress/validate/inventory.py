@@ -8,33 +8,10 @@ The rule: stable = the last n readings of every discovery are complete, equal, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import msgspec
-
+from discovery.errors import MalformedWire
+from discovery.wire import decode_table
 from global_ingress.validate.evidence import Listed, Listing, Reading, Task, Unknown
-
-
-class _Frontend(msgspec.Struct):
-    url: str
-    ready: bool = True
-
-
-class _Pool(msgspec.Struct):
-    cluster: str
-    namespace: str
-    name: str
-    region: str
-    frontends: list[_Frontend] = []
-    stale_since: str | None = None
-
-
-class _Pools(msgspec.Struct):
-    complete: bool
-    pools: list[_Pool]
-
-
-_DECODER = msgspec.json.Decoder(_Pools)
 
 
 def read_listing(status: int, body: bytes) -> Listing | Unknown:
@@ -42,19 +19,19 @@ def read_listing(status: int, body: bytes) -> Listing | Unknown:
     if status != 200:
         return Unknown(f"status {status}")
     try:
-        answer = _DECODER.decode(body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        table = decode_table(body)
+    except MalformedWire as error:
         return Unknown(f"no pool list: {error}")
     pools = sorted(
         Listed(
-            f"{pool.cluster}/{pool.namespace}/{pool.name}",
+            str(pool.key),
             pool.region,
             tuple(sorted(frontend.url for frontend in pool.frontends if frontend.ready)),
             pool.stale_since,
         )
-        for pool in answer.pools
+        for pool in table.pools
     )
-    return Listing(answer.complete, tuple(pools))
+    return Listing(table.complete, tuple(pools))
 
 
 def latest(readings: Sequence[Reading], discovery: str) -> Reading | None:
@@ -102,8 +79,8 @@ def stable(task: Task, readings: Sequence[Reading]) -> tuple[Listed, ...] | None
 
 def differences(wanted: Listing, found: Listing) -> tuple[str, ...]:
     """What `found` lists otherwise than `wanted`, a line each, sorted by pool."""
-    before: dict[str, Any] = {pool.key: pool for pool in wanted.pools}
-    after: dict[str, Any] = {pool.key: pool for pool in found.pools}
+    before: dict[str, Listed] = {pool.key: pool for pool in wanted.pools}
+    after: dict[str, Listed] = {pool.key: pool for pool in found.pools}
     lines = []
     for key in sorted(before.keys() | after.keys()):
         if key not in after:

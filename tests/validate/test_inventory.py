@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery.identity import PoolKey, pool_id
 from global_ingress.validate.evidence import Listed, Listing, Reading, Unknown
 from global_ingress.validate.inventory import differences, read_listing, stable, unsettled
 from tests.validate.evidences import pools, readings, task
@@ -18,7 +19,8 @@ FULL = Listing(True, pools(4))
 
 def body(**changes: object) -> bytes:
     frontends = [{"url": "http://b:1", "ready": True}, {"url": "http://a:1"}, {"url": "http://c:1", "ready": False}]
-    pool = {"id": "x", "cluster": "ohio", "namespace": "dynamo", "name": "llama", "region": "r", "frontends": frontends}
+    key = {"cluster": "ohio", "namespace": "dynamo", "name": "llama"}
+    pool = {"id": pool_id(PoolKey(**key)), **key, "region": "r", "frontends": frontends}
     return json.dumps({"complete": True, "epoch": "e", "revision": 3, "pools": [pool | changes]}).encode()
 
 
