@@ -1,4 +1,7 @@
-"""`global-ingress demo`: parsing, and what the outcome means to the shell."""
+"""`global-ingress demo`: parsing, and what the outcome means to the shell.
+
+What runs the demo is imported when it is asked for, so that other commands do not pay for it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,8 @@ import os
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from global_ingress.demo.regions import DEFAULT_PORT, MOST, BadLayout, layout
-from global_ingress.demo.run import DemoFailed, Interrupted, Wishes, demo
-from global_ingress.validate.show import show
 
 _OURS = ("GLOBAL_INGRESS_", "GLOBAL_DISCOVERY_")
 
@@ -22,6 +22,11 @@ def app_command(
     keep: Annotated[bool, typer.Option("--keep", help="stay after the report, until Ctrl-C")] = False,
 ) -> None:
     """Runs the whole system on loopback: simulated regions, discovery and ingress in each, traffic, a report."""
+    from rich.console import Console
+
+    from global_ingress.demo.run import DemoFailed, Interrupted, Wishes, demo
+    from global_ingress.validate.show import show
+
     try:
         places = layout(regions, port)
     except BadLayout as error:

@@ -108,6 +108,7 @@ class _Run:
             self._all_answer([(p.frontend, f"/v1/models/{self._wishes.model}/ready") for p in places])
         )
         await self._unless_ended(self._all_answer([(place.discovery, "/readyz") for place in places]))
+        self._say("frontends and discoveries are ready; starting an ingress in each region")
         await self._start_ingresses()
         await self._unless_ended(self._all_answer([(place.admin, "/readyz") for place in places]))
         await self._unless_ended(self._all_see_all())

@@ -1,17 +1,14 @@
-"""`global-ingress validate`: parsing only."""
+"""`global-ingress validate`: parsing only.
+
+What validates is imported when it is asked for, so that other commands do not pay for it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import httpx
 import typer
-from rich.console import Console
-
-from global_ingress.validate.report import exit_code
-from global_ingress.validate.run import Patience, task_of, validate_command
-from global_ingress.validate.show import show
 
 
 def app_command(
@@ -25,6 +22,12 @@ def app_command(
     strict: Annotated[bool, typer.Option("--strict", help="skipped checks fail the run too")] = False,
 ) -> None:
     """Shows that all regions find the same pools and spread requests over them exactly."""
+    from rich.console import Console
+
+    from global_ingress.validate.report import exit_code
+    from global_ingress.validate.run import Patience, task_of, validate_command
+    from global_ingress.validate.show import show
+
     task = task_of(
         model,
         _addresses("--ingress", ingress),
@@ -64,6 +67,8 @@ def _addresses(flag: str, given: list[str]) -> dict[str, str]:
 
 
 def _is_address(url: str) -> bool:
+    import httpx
+
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:

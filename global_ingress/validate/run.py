@@ -57,8 +57,9 @@ async def _settle(task: Task, probe: Probe, clock: Clock, patience: Patience, sa
     """Reads every discovery until the inventory is stable, or until patience ends."""
     readings: list[Reading] = []
     end = clock.monotonic() + patience.inventory_s
-    said = None
+    rounds = 0
     while True:
+        rounds += 1
         readings += await asyncio.gather(*(probe.list_pools(name, url) for name, url in task.discoveries))
         why = unsettled(task, readings)
         if why is None:
@@ -67,9 +68,8 @@ async def _settle(task: Task, probe: Probe, clock: Clock, patience: Patience, sa
         if clock.monotonic() >= end:
             say(f"inventory: not stable after {patience.inventory_s:g} s: {why}")
             return readings
-        if said is None:
-            say("inventory: waiting until all discoveries list the same pools")
-            said = why
+        if rounds == task.equal_readings:
+            say(f"inventory: waiting until all discoveries list the same pools; now {why}")
         await clock.sleep(patience.interval_s)
 
 
