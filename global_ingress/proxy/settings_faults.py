@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from global_ingress.proxy.settings_types import InPlaceOfNull
+from global_ingress.proxy.settings_values import SecretNotAllowed
 from global_ingress.proxy.yaml_places import Path
 
 
@@ -99,12 +100,14 @@ def _finding(root: type[BaseModel], detail: ErrorDetails) -> Finding:
     if kind == "missing":
         return Finding(path, "is required")
     if value is None and kind in ("model_type", "dict_type", "tuple_type"):
-        return Finding(path, "is empty; leave the key out for its default")
+        field = _field_at(root, path)
+        advice = "" if field is None or field.is_required() else "; leave the key out for its default"
+        return Finding(path, f"is empty{advice}")
     if kind == "too_short":
         return Finding(path, "must hold at least one")
-    if kind == "value_error" and value is None:
+    if kind == "value_error" and (value is None or isinstance(detail["ctx"]["error"], SecretNotAllowed)):
         return Finding(path, _allowed(detail))
-    off = " or off" if _may_be_off(root, path) else ""
+    off = ", or off" if _may_be_off(root, path) else ""
     return Finding(path, f"{_allowed(detail)}{off}, got {found(value)}{_near(detail)}")
 
 
@@ -180,9 +183,13 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
     return None
 
 
-def _may_be_off(root: type[BaseModel], path: Path) -> bool:
+def _field_at(root: type[BaseModel], path: Path) -> FieldInfo | None:
     if not path or isinstance(path[-1], int):
-        return False
+        return None
     model = _model_at(root, path[:-1])
-    field: FieldInfo | None = model.model_fields.get(path[-1]) if model else None
+    return model.model_fields.get(path[-1]) if model else None
+
+
+def _may_be_off(root: type[BaseModel], path: Path) -> bool:
+    field = _field_at(root, path)
     return field is not None and any(isinstance(mark, InPlaceOfNull) and mark.off for mark in field.metadata)

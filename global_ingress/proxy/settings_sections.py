@@ -17,9 +17,9 @@ from global_ingress.proxy.settings_types import (
     Duration,
     DurationOrZero,
     FilePath,
-    HeaderMap,
     HeaderName,
     HeaderSize,
+    HeaderValue,
     HedgeAfter,
     Listen,
     Name,
@@ -28,6 +28,7 @@ from global_ingress.proxy.settings_types import (
     Optional,
     Origin,
     OrOff,
+    OwnHeaderName,
     Several,
     Share,
     Size,
@@ -190,7 +191,7 @@ class Probe(Section):
 
     interval: Duration = Field(default=5.0, description="Between two probes of a frontend.")
     timeout: Duration = Field(default=2.0, description="For a probe's answer.")
-    headers: HeaderMap = Field(default={}, description="Sent with every probe.")
+    headers: dict[OwnHeaderName, HeaderValue] = Field(default={}, description="Sent with every probe.")
 
     @field_serializer("headers", when_used="json")
     def _headers(self, value: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     GetJsonSchemaHandler,
@@ -86,6 +85,7 @@ Network = Annotated[
 ]
 Name = Annotated[str, PlainValidator(values.name), _schema("text", _NAMED)]
 HeaderName = Annotated[str, PlainValidator(values.header_name), _schema("header name", _TOKEN)]
+OwnHeaderName = Annotated[str, PlainValidator(values.own_header_name), _schema("header name", _TOKEN)]
 HeaderValue = Annotated[
     str, PlainValidator(values.header_value), _schema("text", r"^([!-~\x80-\xff]([\t -~\x80-\xff]*[!-~\x80-\xff])?)?$")
 ]
@@ -161,13 +161,3 @@ def _not_empty(value: object) -> object:
 
 # Not `Field(min_length=1)`: that counts the items that are valid, and would call a list of bad ones empty
 OneOrMore = Annotated[tuple[T, ...], Strict(False), BeforeValidator(_not_empty), WithMore(minItems=1)]
-
-
-def _without_framing(value: dict[str, str]) -> dict[str, str]:
-    for key in ("connection", "content-length", "transfer-encoding"):
-        if key in value:
-            raise values.NotAllowed(f"must not hold {key}, which the connection decides")
-    return value
-
-
-HeaderMap = Annotated[dict[HeaderName, HeaderValue], AfterValidator(_without_framing)]

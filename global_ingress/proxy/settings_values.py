@@ -26,6 +26,10 @@ class NotAllowed(ValueError):
     """The text is what people read: `must be …`."""
 
 
+class SecretNotAllowed(NotAllowed):
+    """What was found may hold a secret, and is not to be shown."""
+
+
 # Durations and sizes
 
 
@@ -134,7 +138,7 @@ def url(value: object) -> str:
     if not isinstance(value, str):
         raise NotAllowed("must be a URL such as http://10.0.0.1:8000")
     if "@" in value:
-        raise NotAllowed("must be a URL without credentials")
+        raise SecretNotAllowed("must be a URL without credentials")
     if "?" in value or "#" in value:
         raise NotAllowed("must be a URL without a query and a fragment")
     match = _URL.fullmatch(value)
@@ -187,9 +191,17 @@ def header_name(value: object) -> str:
     return value.lower()
 
 
+def own_header_name(value: object) -> str:
+    """Of a header that we send of ourselves."""
+    word = header_name(value)
+    if word in ("connection", "content-length", "transfer-encoding"):
+        raise NotAllowed(f"must not be {word}, which the connection decides")
+    return word
+
+
 def header_value(value: object) -> str:
     if not isinstance(value, str) or value != value.strip() or not re.fullmatch(r"[\t\x20-\x7e\x80-\xff]*", value):
-        raise NotAllowed("must be a text on one line without white space around it")
+        raise SecretNotAllowed("must be a text on one line without white space around it")
     return value
 
 
@@ -204,7 +216,7 @@ def access_log(value: object, directory: str) -> str:
     if value == "stdout":
         return "stdout"
     if not isinstance(value, str) or "/" not in value:
-        raise NotAllowed("must be stdout, off or a path with a / in it")
+        raise NotAllowed("must be stdout or a path with a / in it")
     return file_path(value, directory)
 
 
