@@ -133,7 +133,7 @@ def _given(ctx: typer.Context) -> dict[str, Given]:
     found: dict[str, Given] = {}
     for parameter in ctx.command.params:
         name = parameter.name
-        if name is None or name in ("show_version", "help"):
+        if name in ("show_version", "help"):
             continue
         source = ctx.get_parameter_source(name)
         value = ctx.params[name]
@@ -141,7 +141,7 @@ def _given(ctx: typer.Context) -> dict[str, Given]:
         found[name] = Given(
             name,
             tuple(value or ()) if parameter.multiple else value,
-            None if source.name == "DEFAULT" else source.name.lower(),
+            None if source is None or source.name == "DEFAULT" else source.name.lower(),
             _MODES_OF_PANEL.get(panel, ()),
         )
     return found

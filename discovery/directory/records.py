@@ -77,4 +77,4 @@ def _kept(before: Slice | None, now: Slice) -> Slice:
     if before is None or before.uid != now.uid:
         return now
     same_version = bool(now.resource_version) and before.resource_version == now.resource_version
-    return before if same_version and now.uid or before == now else now
+    return before if (same_version and now.uid) or before == now else now

@@ -23,6 +23,8 @@ from discovery.wire import encode_bookmark, encode_ready, encode_reset, encode_r
 
 BOOKMARK_SECONDS = 10.0
 STALLED_SECONDS = 60.0
+LONGEST_CHANGE = 4 * 1024 * 1024
+"""Bytes. A longer change is told as a reset, whose lines are a pool each."""
 
 
 class WatchResponse:
@@ -91,11 +93,10 @@ class WatchResponse:
                     yield encode_bookmark(has.revision, has.complete)
                 continue
             now = self._store.table
-            if self._store.at(has.epoch, has.revision) is None:
+            change = self._change(has, now)
+            if change is None:
                 self._on_reset()
-                parts = self._whole(now)
-            else:
-                parts = [self._encoded.change(self._query.selection, has, now)]
+            parts = self._whole(now) if change is None else [change]
             # Taken before the pieces are sent: what is published meanwhile is a change to this table.
             has = now
             for piece in pieces(parts):
@@ -115,6 +116,13 @@ class WatchResponse:
     def _start(self) -> PoolTable | None:
         """The table that the reader says it has, if it is one of ours that is still known."""
         return self._store.at(*self._query.since) if self._query.since else None
+
+    def _change(self, has: PoolTable, now: PoolTable) -> bytes | None:
+        """The line from one table to the other; None when a reset serves better."""
+        if self._store.at(has.epoch, has.revision) is None:
+            return None
+        line = self._encoded.change(self._query.selection, has, now)
+        return line if len(line) <= LONGEST_CHANGE else None
 
     def _whole(self, table: PoolTable) -> list[bytes]:
         return whole(self._query.selection, table, self._encoded)
