@@ -8,7 +8,7 @@ from pathlib import Path
 
 from global_ingress.demo.regions import Place
 from global_ingress.validate.evidence import Kind
-from global_ingress.validate.probe import body_of
+from global_ingress.validate.plan import body_of
 
 
 def addresses(places: Sequence[Place]) -> list[str]:

@@ -7,16 +7,14 @@ Bodies are bounded: what is longer is evidence of its own. The rule: a probe alw
 from __future__ import annotations
 
 import httpx
-import orjson
 
 from discovery.kit.clock import Clock
 from global_ingress.validate.answers import read_body
 from global_ingress.validate.evidence import Answered, Asked, Exchange, Kind, Reading, Told, Unanswered, Unknown
 from global_ingress.validate.inventory import read_listing
+from global_ingress.validate.plan import body_of
 
 BODY_LIMIT = 8 * 1024 * 1024
-_MAX_TOKENS = 6
-_PROMPT = "Name the region that answers."
 
 
 def new_client(*, timeout_s: float = 30.0) -> httpx.AsyncClient:
@@ -27,12 +25,6 @@ def new_client(*, timeout_s: float = 30.0) -> httpx.AsyncClient:
         timeout=httpx.Timeout(timeout_s, connect=5.0),
         headers={"user-agent": "global-ingress-validate"},
     )
-
-
-def body_of(kind: Kind, model: str) -> bytes:
-    """The request body that is sent for a kind; it stands in the report's curl lines too."""
-    ask = {"messages": [{"role": "user", "content": _PROMPT}]} if kind.surface == "chat" else {"prompt": _PROMPT}
-    return orjson.dumps({"model": model, **ask, "max_tokens": _MAX_TOKENS, "stream": kind.stream})
 
 
 class Probe:

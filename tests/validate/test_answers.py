@@ -12,7 +12,7 @@ from global_ingress.validate.answers import read_body
 from global_ingress.validate.evidence import KINDS, Kind
 
 UNARY, SSE = Kind("chat", stream=False), Kind("chat", stream=True)
-CHUNKS = [
+CHUNKS: list[dict[str, object]] = [
     {"choices": [{"index": 0, "delta": {"content": " r0w1", "role": "assistant"}, "finish_reason": None}]},
     {"choices": [{"index": 0, "delta": {"content": " r0w2"}, "finish_reason": None}]},
     {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]},
