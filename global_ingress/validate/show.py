@@ -1,4 +1,4 @@
-"""The report on a terminal: tables where there is one, plain text where there is none."""
+"""The report on a terminal: tables where there is room for them, plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _STYLE = {Verdict.PASSED: "green", Verdict.SKIPPED: "yellow", Verdict.FAILED: "b
 
 
 def show(report: Report, console: Console) -> None:
-    """Prints the report."""
-    if not console.is_terminal:
+    """Prints the report; as text too where a terminal is too narrow for the table, which would lose its figures."""
+    traffic = _traffic(report)
+    if not console.is_terminal or console.measure(traffic).maximum > console.width:
         console.out(to_text(report), end="", highlight=False)
         return
     if report.rows:
-        console.print(_traffic(report))
+        console.print(traffic)
     console.print(_checks(report))
     console.print(Text(closing_line(report), style=_STYLE[report.verdict]))
 

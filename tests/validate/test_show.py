@@ -11,11 +11,11 @@ from global_ingress.validate.show import show
 from tests.validate.evidences import good, spoilt, task
 
 
-def shown(*, terminal: bool, spoil: bool = False) -> str:
+def shown(*, terminal: bool, spoil: bool = False, width: int = 140) -> str:
     evidence = good(task())
     if spoil:
         evidence = spoilt(evidence, 5, status=503)
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=140, color_system=None, legacy_windows=False)
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None, legacy_windows=False)
     show(report_on(evidence), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -23,6 +23,10 @@ def shown(*, terminal: bool, spoil: bool = False) -> str:
 
 def test_without_a_terminal_it_is_the_text() -> None:
     assert shown(terminal=False) == to_text(report_on(good(task())))
+
+
+def test_in_a_narrow_terminal_no_figure_is_lost() -> None:
+    assert shown(terminal=True, width=80) == to_text(report_on(good(task())))
 
 
 def test_on_a_terminal_every_row_check_and_finding_is_there() -> None:
