@@ -15,7 +15,10 @@ _STYLE = {Verdict.PASSED: "green", Verdict.SKIPPED: "yellow", Verdict.FAILED: "b
 def show(report: Report, console: Console) -> None:
     """Prints the report; as text too where a terminal is too narrow for the table, which would lose its figures."""
     traffic = _traffic(report)
-    if not console.is_terminal or console.measure(traffic).maximum > console.width:
+    if (
+        not console.is_terminal
+        or console.measure(traffic, options=console.options.update(max_width=1000)).maximum > console.width
+    ):
         console.out(to_text(report), end="", highlight=False)
         return
     if report.rows:
