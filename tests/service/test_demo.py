@@ -108,7 +108,7 @@ async def test_kept_it_prints_commands_that_work(tmp_path: Path) -> None:
         assert stream.endswith("data: [DONE]\n\n")
         assert json.loads(models)["data"][0]["id"] == "meta-llama/Llama-3.1-8B-Instruct"
         assert len(json.loads(pools)["pools"]) == 2
-        for address in re.findall(r"http://127\.0\.0\.1:\d+/(?:status|pools)", "\n".join(demo.lines)):
+        for address in re.findall(r"http://127\.0\.0\.1:\d+/(?:status\.json|pools)", "\n".join(demo.lines)):
             assert await shell(f"curl -s -o /dev/null -w '%{{http_code}}' {address}") == "200", address
         demo.process.send_signal(signal.SIGINT)
         code, errors = await demo.end()
