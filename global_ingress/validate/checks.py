@@ -164,7 +164,7 @@ def check_steady_state(evidence: Evidence, run: int) -> Check:
         - min(exchange.at for exchange in exchanges),
     )
     if findings:
-        reason = f"{len(good)} of {len(exchanges)} answers are good; first finding: {findings[0]}"
+        reason = f"{len(good)} of {len(exchanges)} answers are good; {len(findings)} findings"
         return replace(found, verdict=Verdict.FAILED, reason=reason)
     return replace(
         found, verdict=Verdict.PASSED, reason=f"{len(good)}/{len(exchanges)}, {task.per_pool} per pool and region"
