@@ -50,7 +50,9 @@ def setup() -> Path:
             subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, str(VENV)], check=True)
             sync = [uv, "pip", "sync", "-q", "--python", str(PYTHON), "--require-hashes", str(LOCK)]
             subprocess.run(sync, check=True)
-            subprocess.run([str(PYTHON), "-c", "import dynamo._core, uvloop, zmq, msgspec, yaml, packaging"], check=True)
+            subprocess.run(
+                [str(PYTHON), "-c", "import dynamo._core, uvloop, zmq, msgspec, yaml, packaging"], check=True
+            )
             _MADE_FROM.write_text(_digest())
     return PYTHON
 

@@ -125,6 +125,11 @@ class Region:
         self.start()
         self.wait_listed()
 
+    def move(self, port: int) -> None:
+        """Restart the region with its frontend on another port."""
+        self.port, self.url = port, f"http://127.0.0.1:{port}"
+        self.restart()
+
     def restore(self) -> None:
         """Restart the region unless it is whole: both processes running, exactly one worker ready."""
         children = (self.frontend, self.worker)
