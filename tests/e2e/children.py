@@ -43,8 +43,9 @@ def wait_until(probe: Callable[[], T], what: str, within_s: float, every_s: floa
 class Child:
     """One started process; `name` is also the name of its log."""
 
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path, cwd: Path) -> None:
         self.name = name
+        self.cwd = cwd
         self.log = log
         self.pid = popen.pid
         self._popen = popen
@@ -126,7 +127,7 @@ class Children:
             popen = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=dict(env), cwd=cwd, start_new_session=True
             )
-        child = Child(name, popen, log)
+        child = Child(name, popen, log, cwd)
         self._tell(f"+{child.pid} {start_ticks(child.pid)}")
         self.all.append(child)
         return child
@@ -137,9 +138,9 @@ class Children:
         self.all.remove(child)
         self._tell(f"-{child.pid}")
 
-    def tails(self, lines: int = 25) -> dict[str, str]:
-        """State and last log lines of every process, for the report of a failed test."""
-        return {repr(child): child.tail(lines) for child in self.all}
+    def tails(self) -> dict[str, str]:
+        """State and last log lines of every process, for the report of a failed test; ours are the longer ones."""
+        return {repr(child): child.tail(40 if child.cwd == ROOT else 8) for child in self.all}
 
     def _tell(self, line: str) -> None:
         if self._leash is None or self._leash.stdin is None:

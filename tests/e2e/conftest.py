@@ -6,6 +6,7 @@ When a test fails, its report ends with the state and the last log lines of ever
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ import openai
 import pytest
 import uvloop
 
+from tests.e2e import dynamo
 from tests.e2e.children import Children
 from tests.e2e.regions import Region, start_regions
 from tests.e2e.stack import SETTINGS, Directory, Ingress, SliceFolder, static_pools
@@ -25,6 +27,16 @@ _RUN = pytest.StashKey[Children]()
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The loop here is the client's, not ours: once is enough."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make the venv before the first test, whose time limit a download must not eat."""
+    wanted = any(item.get_closest_marker("e2e") for item in session.items)
+    if wanted and not session.config.option.collectonly:
+        try:
+            dynamo.setup()
+        except (subprocess.CalledProcessError, FileNotFoundError) as fault:
+            pytest.exit(f"{dynamo.VENV.name} cannot be made: {fault}", returncode=1)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -98,7 +110,7 @@ def ingress(started_ingress: Ingress, regions: list[Region]) -> Iterator[Ingress
 
 @pytest.fixture
 def patient(started_patient: Ingress, regions: list[Region]) -> Iterator[Ingress]:
-    started_patient.wait_routable(regions)
+    started_patient.wait_routable(regions, within_s=45)  # it looks at a frontend's models every 30 s
     yield started_patient
     started_patient.wait_idle()
 

@@ -176,7 +176,8 @@ class Region:
     # -- within
 
     def _run(self, kind: str, argv: Sequence[str]) -> Child:
-        return self._children.start(f"{self.tag}-{kind}", [str(dynamo.PYTHON), "-m", *argv], self._environment())
+        argv = [str(dynamo.PYTHON), "-m", *argv]
+        return self._children.start(f"{self.tag}-{kind}", argv, self._environment(), self._folder)
 
     def _clear_registrations(self) -> None:
         shutil.rmtree(self._folder / "registrations", ignore_errors=True)

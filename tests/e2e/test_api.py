@@ -102,7 +102,7 @@ def test_an_unknown_model_is_not_found(client: openai.OpenAI) -> None:
 
 
 def test_a_clients_fault_is_the_frontends_answer_and_is_not_repeated(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="temperature") as caught:
+    with pytest.raises(openai.BadRequestError, match="Temperature") as caught:
         client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=1, temperature=9)
     assert caught.value.response.headers["x-dynamo-attempts"] == "1"
 

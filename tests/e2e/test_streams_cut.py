@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletionChunk
 from tests.e2e import model_folder
 from tests.e2e.children import wait_until
 from tests.e2e.regions import MODEL, Region
-from tests.e2e.stack import Ingress
+from tests.e2e.stack import Ingress, pool_of
 from tests.e2e.traffic import (
     ENDLESS,
     HELLO,
@@ -124,11 +124,13 @@ async def test_a_frontend_killed_while_idle_fails_no_request(ingress: Ingress, r
     assert victim.tag not in spread(answers, regions)
 
 
-def test_a_frontend_that_comes_back_gets_its_turns_again(ingress: Ingress, regions: list[Region]) -> None:
-    victim = regions[0]
+def test_a_frontend_that_comes_back_gets_its_turns_again(
+    ingress: Ingress, client: openai.OpenAI, regions: list[Region]
+) -> None:
+    victim, *others = regions
     victim.signal_frontend()
-    ingress.wait_routable(regions[1:])
+    wanted = {pool_of(region) for region in others}
+    wait_until(lambda: ask(client) and ingress.routable() == wanted, "the dead one no longer routable", 20)
     victim.restart()
     ingress.wait_routable(regions)
-    with sdk(ingress.url) as client:
-        assert spread([ask(client) for _ in range(20)], regions) == evenly(regions, 5)
+    assert spread([ask(client) for _ in range(20)], regions) == evenly(regions, 5)
