@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import time
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -127,14 +128,18 @@ def test_a_request_id_is_kept_or_made(client: openai.OpenAI) -> None:
     assert first != second
 
 
+def _came_one_by_one(arrivals: list[float]) -> None:
+    """300 tokens take the mocker 1.7 s; what gathers them on the way shows as one long silence."""
+    whole = arrivals[-1] - arrivals[0]
+    assert whole > 0.5
+    assert max(after - before for before, after in pairwise(arrivals)) < 0.6 * whole
+
+
 def test_the_sdk_sees_tokens_as_they_come(client: openai.OpenAI) -> None:
-    """300 tokens take the mocker 1.7 s; an answer gathered on the way would come all at once."""
     with open_stream(client, 300) as stream:
-        next(stream)
-        first = time.monotonic()
-        rest = list(stream)
-    assert time.monotonic() - first > 0.5
-    assert rest[-1].choices[0].finish_reason == "length"
+        arrivals = [time.monotonic() for _ in stream]
+    assert len(arrivals) >= 300
+    _came_one_by_one(arrivals)
 
 
 def test_curl_sees_tokens_as_they_come(ingress: Ingress) -> None:
@@ -150,7 +155,7 @@ def test_curl_sees_tokens_as_they_come(ingress: Ingress) -> None:
     assert lines[0][1].split()[1] == "200"
     data = [(at, line) for at, line in lines if line.startswith("data: ")]
     assert data[-1][1] == "data: [DONE]"
-    assert data[-1][0] - data[0][0] > 0.5
+    _came_one_by_one([at for at, _ in data])
     text = "".join(
         choice["delta"].get("content") or "" for _, line in data[:-1] for choice in json.loads(line[6:])["choices"]
     )

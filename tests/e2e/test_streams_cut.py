@@ -130,7 +130,7 @@ def test_a_frontend_that_comes_back_gets_its_turns_again(
     victim, *others = regions
     victim.signal_frontend()
     wanted = {pool_of(region) for region in others}
-    wait_until(lambda: ask(client) and ingress.routable() == wanted, "the dead one no longer routable", 20)
+    wait_until(lambda: ask(client).text and ingress.routable() == wanted, "the dead one no longer routable", 20)
     victim.restart()
     ingress.wait_routable(regions)
     assert spread([ask(client) for _ in range(20)], regions) == evenly(regions, 5)
