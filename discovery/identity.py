@@ -35,6 +35,9 @@ def checked_key(cluster: str, namespace: str, name: str) -> PoolKey:
             raise MalformedKey(field, f"has white space around it: {value!r}")
         if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):
             raise MalformedKey(field, f"holds a control character: {value!r}")
+        if any(0xD800 <= ord(c) < 0xE000 for c in value):
+            # Half of a surrogate pair has no UTF-8, so it has no pool id and no JSON either.
+            raise MalformedKey(field, f"holds half a character: {value!r}")
     return PoolKey(cluster, namespace, name)
 
 

@@ -1,0 +1,173 @@
+"""The commands of discovery: parsing only.
+
+Owns flags, their variables and their help. What a flag's text means is decided by the settings of the part it is for,
+so that everything that is wrong is told at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+import uvloop
+
+from discovery.directory.app import serve_directory
+from discovery.directory.settings import Given, check
+from discovery.kit.log import configure
+
+_RELEASE = version("global-ingress")
+_FILES = "With --pool-discovery files"
+_MODES_OF_PANEL: dict[object, tuple[str, ...]] = {_FILES: ("files",)}
+
+
+def _flag(text: str, *, var: str, panel: str | None = None, metavar: str | None = None) -> Any:
+    return typer.Option(
+        envvar=f"GLOBAL_DISCOVERY_{var}",
+        help=text,
+        metavar=metavar,
+        rich_help_panel=panel or "All modes",
+    )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"global-discovery-service {_RELEASE}")
+        raise typer.Exit
+
+
+def directory(
+    ctx: typer.Context,
+    listen: Annotated[
+        str, _flag("Address to serve on; [::]:8080 where pods have IPv6.", var="LISTEN", metavar="HOST:PORT")
+    ] = "0.0.0.0:8080",
+    tls_cert_path: Annotated[
+        str | None, _flag("Serve HTTPS with this certificate (PEM).", var="TLS_CERT_PATH", metavar="PATH")
+    ] = None,
+    tls_key_path: Annotated[
+        str | None, _flag("The certificate's key (PEM); both or none.", var="TLS_KEY_PATH", metavar="PATH")
+    ] = None,
+    pool_discovery: Annotated[
+        str,
+        _flag(
+            "Where pools come from. This version serves `files`; registrations, karmada and mcs are refused.",
+            var="POOL_DISCOVERY",
+            metavar="MODE",
+        ),
+    ] = "registrations",
+    log_format: Annotated[
+        str, _flag("auto (text on a terminal, else JSON), json or text.", var="LOG_FORMAT", metavar="FORMAT")
+    ] = "auto",
+    log_level: Annotated[str, _flag("debug, info, warning or error.", var="LOG_LEVEL", metavar="LEVEL")] = "info",
+    files: Annotated[
+        str | None,
+        _flag(
+            "Directory of EndpointSlices as `kubectl get endpointslices -o yaml` writes them; watched.",
+            var="FILES",
+            panel=_FILES,
+            metavar="PATH",
+        ),
+    ] = None,
+    relay_service: Annotated[
+        str, _flag("What a pool's relay Service is called.", var="RELAY_SERVICE", panel=_FILES, metavar="PATTERN")
+    ] = "{name}-pool-relay",
+    frontend_service: Annotated[
+        str,
+        _flag("What a pool's frontend Service is called.", var="FRONTEND_SERVICE", panel=_FILES, metavar="PATTERN"),
+    ] = "{name}-frontend",
+    relay_port: Annotated[
+        str, _flag("Name or number of the relay's port.", var="RELAY_PORT", panel=_FILES, metavar="PORT")
+    ] = "grpc",
+    frontend_port: Annotated[
+        str, _flag("Name or number of the frontend's port.", var="FRONTEND_PORT", panel=_FILES, metavar="PORT")
+    ] = "http",
+    cluster_region: Annotated[
+        list[str] | None,
+        _flag(
+            "Region of a cluster whose slices carry no region label; repeatable.",
+            var="CLUSTER_REGION",
+            panel=_FILES,
+            metavar="CLUSTER=REGION",
+        ),
+    ] = None,
+    address_family: Annotated[
+        str,
+        _flag(
+            "Preferred family of dual-stack frontends: ipv4 or ipv6.",
+            var="ADDRESS_FAMILY",
+            panel=_FILES,
+            metavar="FAMILY",
+        ),
+    ] = "ipv4",
+    namespace: Annotated[
+        list[str] | None,
+        _flag("Only slices of this namespace; repeatable.", var="NAMESPACE", panel=_FILES, metavar="NAME"),
+    ] = None,
+    karmada_cluster: Annotated[
+        list[str] | None,
+        _flag(
+            "A member cluster's name: helps to split the names of Karmada's slices; repeatable.",
+            var="KARMADA_CLUSTER",
+            panel=_FILES,
+            metavar="NAME",
+        ),
+    ] = None,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Which pools exist, where, how they are reached, and whether the list is complete."""
+    checked = check(_given(ctx))
+    if isinstance(checked, list):
+        typer.echo("\n".join(["global-discovery-service: cannot start with these settings:", *checked]), err=True)
+        raise typer.Exit(2)
+    configure(checked.log_format, checked.log_level, sys.stderr)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        raise typer.Exit(runner.run(serve_directory(checked, _RELEASE)))
+
+
+def _given(ctx: typer.Context) -> dict[str, Given]:
+    """Each flag as it was given. Sources are compared by name: typer's are not click's own objects."""
+    found: dict[str, Given] = {}
+    for parameter in ctx.command.params:
+        name = parameter.name
+        if name in ("show_version", "help"):
+            continue
+        source = ctx.get_parameter_source(name)
+        value = ctx.params[name]
+        panel = getattr(parameter, "rich_help_panel", None)
+        found[name] = Given(
+            name,
+            tuple(value or ()) if parameter.multiple else value,
+            None if source is None or source.name == "DEFAULT" else source.name.lower(),
+            _MODES_OF_PANEL.get(panel, ()),
+        )
+    return found
+
+
+def directory_main() -> None:
+    """The console script `global-discovery-service`."""
+    directory_app(prog_name="global-discovery-service")
+
+
+def _app(name: str) -> typer.Typer:
+    return typer.Typer(name=name, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=False)
+
+
+directory_app = _app("global-discovery-service")
+directory_app.command()(directory)
+
+app = _app("discovery")
+app.command("directory")(directory)
+
+
+@app.callback()
+def _discovery() -> None:
+    """Which pools exist, where, and how they are reached."""
+
+
+def main() -> None:
+    """`python -m discovery COMMAND`."""
+    app(prog_name="python -m discovery")

@@ -1,0 +1,185 @@
+"""The directory, put together: source, assembling, store, HTTP; and how they start and end.
+
+Owns the wiring and the exit code: 0 when it was asked to stop, 1 when it cannot start or cannot go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from discovery.directory.assemble import Assembled, Verdict, assemble
+from discovery.directory.files import CannotRead, FilesSource
+from discovery.directory.publisher import Publisher
+from discovery.directory.server import Server
+from discovery.directory.settings import Settings
+from discovery.directory.status import files_document, table_document
+from discovery.directory.store import Store
+from discovery.kit.clock import SYSTEM_CLOCK, Clock
+from discovery.kit.log import logger
+from discovery.kit.metrics import Metrics
+from discovery.kit.service import CannotServe, Tls, serve, stop_on_signals
+from discovery.kit.tasks import background
+from discovery.slices import Slice
+from discovery.wire import SourceState
+
+_log = logger(__name__)
+
+_SHOWN_VERDICTS = 1000
+
+
+class DirectoryService:
+    """One directory of one epoch. `run` serves it; the parts are open to those who embed it."""
+
+    def __init__(self, settings: Settings, release: str, *, clock: Clock = SYSTEM_CLOCK, epoch: str) -> None:
+        assert settings.files is not None, "checked with the settings"
+        self._settings = settings
+        self._clock = clock
+        self._rules = settings.naming_rules()
+        self._namespaces = frozenset(settings.namespace)
+        self._started = clock.monotonic()
+        self._assembled: Assembled | None = None
+        self.store = Store(epoch, clock)
+        self.publisher = Publisher(self._publish, clock)
+        self.source = FilesSource(Path(settings.files), clock, self.publisher.touch)
+        self.metrics = Metrics()
+        self._declare_metrics()
+        self.server = Server(self.store, clock, self.metrics, self._sources, self._status, self._not_ready, release)
+
+    def __repr__(self) -> str:
+        return f"<DirectoryService {self.store!r}>"
+
+    async def _publish(self) -> None:
+        """The whole state of the source becomes the next table."""
+        directory = self.source.directory
+        assembled = await asyncio.to_thread(
+            assemble, list(self._told(directory.slices())), self._rules, self._assembled
+        )
+        self._assembled = assembled
+        if self.store.publish(assembled.pools, assembled.routers, complete=directory.complete):
+            table = self.store.table
+            _log.info(
+                "table published",
+                revision=table.revision,
+                complete=table.complete,
+                pools=len(table.pools),
+                routers=len(table.routers),
+            )
+
+    def _told(self, slices: Iterator[Slice]) -> Iterator[tuple[str, Slice]]:
+        return (("file", one) for one in slices if not self._namespaces or one.namespace in self._namespaces)
+
+    def _sources(self) -> list[SourceState]:
+        return [SourceState(self.source.name, self.source.complete, round(self.source.age, 3))]
+
+    def _not_ready(self) -> str | None:
+        if self.store.closed:
+            return "The directory is stopping."
+        if self.source.listed and self._assembled is not None:
+            return None
+        return f"The files of {self._settings.files} have not been read yet."
+
+    def _status(self) -> dict[str, Any]:
+        unused = [verdict for verdict in self._verdicts() if verdict.reason is not None]
+        warnings = self._assembled.warnings if self._assembled else ()
+        return {
+            "table": table_document(self.store.table),
+            "uptime_s": round(self._clock.monotonic() - self._started, 3),
+            "sources": [{"name": one.name, "complete": one.complete, "age_s": one.age_s} for one in self._sources()],
+            "files": files_document(str(self._settings.files), self.source.directory),
+            "verdicts": dict(Counter(one.reason or one.state for one in self._verdicts())),
+            "unused": [
+                {
+                    "namespace": one.namespace,
+                    "name": one.name,
+                    "state": one.state,
+                    "reason": one.reason,
+                    "detail": one.detail,
+                }
+                for one in unused[:_SHOWN_VERDICTS]
+            ],
+            "warnings": [
+                {"kind": one.kind, "subject": one.subject, "detail": one.detail, "count": one.count}
+                for one in warnings[:_SHOWN_VERDICTS]
+            ],
+            "address_conflicts": self._assembled.address_conflicts if self._assembled else 0,
+        }
+
+    def _verdicts(self) -> tuple[Verdict, ...]:
+        return self._assembled.verdicts if self._assembled else ()
+
+    def _declare_metrics(self) -> None:
+        metrics, store, source = self.metrics, self.store, self.source
+        metrics.gauge("global_discovery_pools", "Pools in the table", lambda: len(store.table.pools))
+        metrics.gauge("global_discovery_routers", "Routers in the table", lambda: len(store.table.routers))
+        metrics.gauge("global_discovery_revision", "Revision of the table", lambda: store.table.revision)
+        metrics.gauge("global_discovery_complete", "1 while the list is complete", lambda: store.table.complete)
+        metrics.gauge("global_discovery_source_age_seconds", "Since the source was last right", lambda: source.age)
+        metrics.gauge("global_discovery_files", "Files of slices", lambda: len(source.directory.files))
+        metrics.gauge(
+            "global_discovery_broken_files",
+            "Files that cannot be used now and keep their last good slices",
+            lambda: sum(one.fault is not None for one in source.directory.files.values()),
+        )
+        metrics.gauge(
+            "global_discovery_refused_slices",
+            "Objects in good files that are no good slices",
+            lambda: sum(len(one.refused) for one in source.directory.files.values()),
+        )
+        metrics.gauge(
+            "global_discovery_directory_fault",
+            "1 while --files cannot be read",
+            lambda: source.directory.fault is not None,
+        )
+        metrics.read(
+            "gauge",
+            "global_discovery_slices",
+            "Slices by what became of them",
+            ("verdict",),
+            lambda: [((str(key),), n) for key, n in Counter(v.reason or v.state for v in self._verdicts()).items()],
+        )
+
+    async def run(self) -> int:
+        """Serve until SIGTERM or SIGINT; the exit code."""
+        settings = self._settings
+        stop = asyncio.Event()
+        failures: list[Exception] = []
+
+        def fail(error: Exception) -> None:
+            failures.append(error)
+            stop.set()
+
+        tls = None
+        if settings.tls_cert_path and settings.tls_key_path:
+            tls = Tls(Path(settings.tls_cert_path), Path(settings.tls_key_path))
+        await self.source.check()
+        async with AsyncExitStack() as stack:
+            stack.enter_context(stop_on_signals(stop.set))
+            listen = settings.listen
+            bound = await stack.enter_async_context(
+                serve(self.server.app(), listen.host, listen.port, tls=tls, on_failure=fail)
+            )
+            # Before the listener drains: watches have no end of their own.
+            stack.callback(self.store.close)
+            await stack.enter_async_context(background(self.publisher.run(), name="publisher", on_failure=fail))
+            await stack.enter_async_context(background(self.source.run(), name="files", on_failure=fail))
+            _log.info("listening", url=bound.url, epoch=self.store.table.epoch, files=settings.files)
+            await stop.wait()
+            _log.info("stopping", watchers=self.server.watchers)
+        return 1 if failures else 0
+
+
+async def serve_directory(settings: Settings, release: str) -> int:
+    """Run the directory in this loop; what keeps it from starting is one line on standard error and 1."""
+    service = DirectoryService(settings, release, epoch=secrets.token_hex(8))
+    try:
+        return await service.run()
+    except (CannotRead, CannotServe) as error:
+        print(f"global-discovery-service: {error}", file=sys.stderr)
+        return 1

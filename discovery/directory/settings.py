@@ -1,0 +1,172 @@
+"""The directory's settings, checked: everything that is wrong at once.
+
+Pure. Owns what a flag's text means and which flags belong to which mode. The command line hands over texts as given;
+nothing here reads the environment or the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from discovery.directory.naming import NamingRules, is_cluster_id
+from discovery.slices import is_dns_label
+
+MODES = ("registrations", "karmada", "mcs", "files")
+SERVED = ("files",)
+
+
+class Listen(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    host: str
+    port: int
+
+
+def parse_listen(text: str) -> Listen:
+    """`HOST:PORT` or `[V6]:PORT`. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        colon = ""
+    if not colon or not host or not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ValueError("is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
+    return Listen(host=host, port=int(port))
+
+
+def _listen(value: Any) -> Any:
+    return parse_listen(value) if isinstance(value, str) else value
+
+
+def _modes(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    modes = tuple(part.strip() for part in value.split(","))
+    unknown = [mode for mode in modes if mode not in MODES]
+    if unknown:
+        raise ValueError(f"does not know {', '.join(map(repr, unknown))}; there are: {', '.join(MODES)}")
+    missing = [mode for mode in modes if mode not in SERVED]
+    if missing:
+        raise ValueError(f"{', '.join(missing)}: not served by this version, which serves: {', '.join(SERVED)}")
+    return modes
+
+
+def _region_map(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value
+    found: dict[str, str] = {}
+    for item in value or ():
+        cluster, equals, region = str(item).partition("=")
+        if not equals or not region.strip() or not is_cluster_id(cluster):
+            raise ValueError(f"{item!r} is not CLUSTER=REGION")
+        if found.setdefault(cluster, region) != region:
+            raise ValueError(f"gives cluster {cluster!r} two regions")
+    return found
+
+
+def _namespaces(values: tuple[str, ...]) -> tuple[str, ...]:
+    if wrong := [value for value in values if not is_dns_label(value)]:
+        raise ValueError(f"{', '.join(map(repr, wrong))}: not the name of a namespace")
+    return values
+
+
+def _clusters(values: tuple[str, ...]) -> tuple[str, ...]:
+    if wrong := [value for value in values if not is_cluster_id(value)]:
+        raise ValueError(f"{', '.join(map(repr, wrong))}: not the name of a cluster")
+    return values
+
+
+def _as_rule(field: str) -> Callable[[str], str]:
+    """Checks one naming rule alone, so that the faults of several are told together."""
+
+    def check(value: str) -> str:
+        # The other pattern must differ from this one, whatever this one is.
+        other = {"relay_service": "frontend_service", "frontend_service": "relay_service"}.get(field)
+        NamingRules(**{field: value, **({other: f"not-{value}"} if other else {})})  # type: ignore[arg-type]
+        return value
+
+    return check
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    listen: Annotated[Listen, BeforeValidator(_listen)]
+    tls_cert_path: str | None = None
+    tls_key_path: str | None = None
+    pool_discovery: Annotated[tuple[str, ...], BeforeValidator(_modes)]
+    files: str | None = None
+    relay_service: Annotated[str, AfterValidator(_as_rule("relay_service"))]
+    frontend_service: Annotated[str, AfterValidator(_as_rule("frontend_service"))]
+    relay_port: Annotated[str, AfterValidator(_as_rule("relay_port"))]
+    frontend_port: Annotated[str, AfterValidator(_as_rule("frontend_port"))]
+    cluster_region: Annotated[dict[str, str], BeforeValidator(_region_map)]
+    karmada_cluster: Annotated[tuple[str, ...], AfterValidator(_clusters)]
+    namespace: Annotated[tuple[str, ...], AfterValidator(_namespaces)]
+    address_family: Literal["ipv4", "ipv6"]
+    log_format: Literal["auto", "json", "text"]
+    log_level: Literal["debug", "info", "warning", "error"]
+
+    def naming_rules(self) -> NamingRules:
+        return NamingRules(
+            relay_service=self.relay_service,
+            frontend_service=self.frontend_service,
+            relay_port=self.relay_port,
+            frontend_port=self.frontend_port,
+            cluster_regions=self.cluster_region,
+            karmada_clusters=self.karmada_cluster,
+            address_family=self.address_family,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A flag as it was given: `name` without dashes in front, `source` commandline or environment (None: left at its
+    default), `modes` the discovery modes it belongs to (empty: all)."""
+
+    name: str
+    value: Any
+    source: str | None
+    modes: tuple[str, ...]
+
+
+def check(given: Mapping[str, Given]) -> Settings | list[str]:
+    """The settings, or every fault in them, a line each, beginning with the flag."""
+    faults = _foreign_flags(given) + _together({name: flag.value for name, flag in given.items()})
+    try:
+        settings = Settings.model_validate({name: flag.value for name, flag in given.items()})
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            name = str(one["loc"][0]).replace("_", "-")
+            faults.append(f"--{name}: {one['msg'].removeprefix('Value error, ')}")
+        return faults
+    return faults or settings
+
+
+def _together(values: Mapping[str, Any]) -> list[str]:
+    """What is wrong between flags, whatever else is wrong with each."""
+    faults = []
+    if bool(values["tls_cert_path"]) != bool(values["tls_key_path"]):
+        faults.append("--tls-cert-path and --tls-key-path: both or none")
+    if "files" in _split(values["pool_discovery"]) and not values["files"]:
+        faults.append("--files: is needed with --pool-discovery files")
+    if values["relay_service"] == values["frontend_service"]:
+        faults.append(f"--relay-service and --frontend-service: are both {values['relay_service']!r}")
+    return faults
+
+
+def _split(modes: object) -> set[str]:
+    return {part.strip() for part in str(modes).split(",")}
+
+
+def _foreign_flags(given: Mapping[str, Given]) -> list[str]:
+    chosen = _split(given["pool_discovery"].value)
+    return [
+        f"--{flag.name.replace('_', '-')} ({flag.source}): is for --pool-discovery {' or '.join(flag.modes)}"
+        for flag in given.values()
+        if flag.source and flag.modes and chosen.isdisjoint(flag.modes)
+    ]
