@@ -96,7 +96,7 @@ class Region:
     def start_frontend(self) -> None:
         if self.frontend is not None:
             self._children.forget(self.frontend)
-        argv = ["dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", str(self.port)]
+        argv = ["dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", str(self.port), "--enable-anthropic-api"]
         self.frontend = self._run("frontend", argv)
 
     def start_worker(self) -> None:

@@ -126,14 +126,28 @@ class Ingress:
         self.admin = f"http://127.0.0.1:{self.admin_port}"
         self._children = children
         self._settings = {"discovery": discovery, **SETTINGS, **settings}
+        self._config = children.folder / self.name / "ingress.yaml"
         self.child: Child | None = None
+
+    def configure(self, **settings: Any) -> None:
+        """Write the file (anew, at once as a whole), with these sections in place of their own."""
+        self._config.parent.mkdir(exist_ok=True)
+        half = self._config.with_suffix(".half")
+        half.write_text(yaml.safe_dump({**self._settings, **settings}, sort_keys=False))
+        half.rename(self._config)
 
     def start(self, *, pools: int, workers: int = 1) -> None:
         """Start it and return when `pools` pools are routable."""
-        config = self._children.folder / f"{self.name}.yaml"
-        config.write_text(yaml.safe_dump(self._settings, sort_keys=False))
-        argv = [sys.executable, "-m", "global_ingress", "serve", "--config", str(config), "--workers", str(workers)]
-        argv += ["--listen", f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{self.admin_port}"]
+        self.configure()
+        argv = [sys.executable, "-m", "global_ingress", "serve", "--config", str(self._config)]
+        argv += [
+            "--workers",
+            str(workers),
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--admin",
+            f"127.0.0.1:{self.admin_port}",
+        ]
         child = self.child = self._children.start(self.name, argv, _environment())
         wait_until(lambda: _answers(f"{self.url}/readyz", child), f"{self.name} ready", READY_WITHIN_S)
         self.wait_routable(pools)
