@@ -1,0 +1,267 @@
+"""Which frontend gets a request: the routes of a model as objects of this worker, and how a choice is made (section 5).
+
+The order of turns is shared by all workers (turns); what may not be used now is skipped by drawing again. A repeat
+takes the next pool after the one that failed and does not move the cursor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from global_ingress.proxy.ledger import Ledger
+from global_ingress.proxy.routes import FrontendRoute, Member, ModelRoute, PoolRoute
+from global_ingress.proxy.tally import Tally, Track
+from global_ingress.proxy.turns import Turn
+
+if TYPE_CHECKING:
+    from global_ingress.proxy.upstream import Connection
+
+Draw = Callable[[], int]
+
+
+class Frontend:
+    """One frontend as this worker knows it: its address and its kept connections. Lives as long as it is listed, and
+    as long as a request still holds it."""
+
+    __slots__ = ("authority", "gone", "host", "idle", "port", "slot", "tls", "url")
+
+    def __init__(self, route: FrontendRoute) -> None:
+        self.url = route.url
+        self.host = route.host
+        self.port = route.port
+        self.slot = route.slot
+        self.tls = route.tls
+        host = f"[{route.host}]" if ":" in route.host else route.host
+        default = 443 if route.tls else 80
+        self.authority = (host if route.port == default else f"{host}:{route.port}").encode()
+        self.idle: list[Connection] = []
+        self.gone = False
+
+
+class Pool:
+    """One pool: its names, ready for headers and counters, and its frontends."""
+
+    __slots__ = ("cluster", "exposed", "frontends", "id", "name", "ready", "region")
+
+    def __init__(self, route: PoolRoute, frontends: dict[str, Frontend]) -> None:
+        self.id = route.id
+        self.name = route.name
+        self.cluster = route.cluster
+        self.region = route.region
+        self.frontends = tuple(frontends[frontend.url] for frontend in route.frontends)
+        self.ready = tuple(frontend.ready for frontend in route.frontends)
+        self.exposed = (
+            f"\r\nx-dynamo-pool-id: {route.id}\r\nx-dynamo-pool: {route.name}\r\nx-dynamo-target-region: {route.region}"
+        ).encode("utf-8", "replace")
+
+
+class Place:
+    """A member of a model: one pool, in turn with others. `track` counts the model's requests there."""
+
+    __slots__ = ("draw", "index", "pool", "sequence", "track", "weight")
+
+    def __init__(self, index: int, member: Member, pool: Pool, draw: Draw, track: Track) -> None:
+        self.index = index
+        self.pool = pool
+        self.weight = member.weight
+        self.sequence = member.sequence
+        self.draw = draw
+        self.track = track
+
+
+class Chooser:
+    """The choice among the places of one model. `in_flight_limit` is that of each pool, None is none."""
+
+    def __init__(
+        self,
+        route: ModelRoute,
+        places: tuple[Place, ...],
+        draw: Draw,
+        ledger: Ledger,
+        clock_ns: Callable[[], int],
+        *,
+        region: str | None,
+        in_flight_limit: int | None,
+        tally: Tally,
+    ) -> None:
+        self.id = route.id
+        self.why = route.why
+        self.affinity = None if route.affinity is None else route.affinity.lower().encode()
+        self.places = places
+        self.sequence = route.sequence
+        self._draw = draw
+        self._ledger = ledger
+        self._clock_ns = clock_ns
+        self._limit = in_flight_limit
+        self._tally = tally
+        self._policy = route.policy
+        self._local = frozenset(p.index for p in places if route.policy == "local_first" and p.pool.region == region)
+        self._plain = route.policy == "round_robin" and in_flight_limit is None
+        self.nowhere = tally.track(route.id, "")
+
+    def first(self, key: bytes | None) -> tuple[Place, Frontend] | None:
+        """The place whose turn it is; None when every pool is full (or there is none)."""
+        if key is not None and self.affinity is not None:
+            return self._one_of(self._by_hash(key), ())
+        if self._plain:
+            places, sequence = self.places, self.sequence
+            size = len(sequence)
+            for _ in range(2 * size):
+                place = places[sequence[(self._draw() - 1) % size]]
+                frontend = self._usable(place, ())
+                if frontend is not None:
+                    return place, frontend
+            return self._panic(())
+        return self._by_policy(())
+
+    def next(
+        self, after: Place, key: bytes | None, tried: Collection[Frontend], *, again: bool
+    ) -> tuple[Place, Frontend] | None:
+        """Where a repeat goes: the next pool that was not tried, then an untried frontend of a tried one, and with
+        `again` any usable one at all."""
+        if key is not None and self.affinity is not None:
+            order = self._by_hash(key)
+        elif self._policy == "local_first":
+            found = self._by_policy(tried)
+            if found is not None and not _tried(found[0], tried):
+                return found
+            order = self._after(after)
+        else:
+            order = self._after(after)
+        fresh = [place for place in order if not _tried(place, tried)]
+        found = self._one_of(fresh, tried) or self._one_of(order, tried)
+        if found is None:
+            found = self._panic(tried)
+        if found is None and again:
+            found = self._one_of(order, ()) or self._panic(())
+        return found
+
+    def _after(self, place: Place) -> list[Place]:
+        """All places in the order of turns, from the one after `place`; each once."""
+        sequence = self.sequence
+        if not sequence:
+            return []
+        start = sequence.index(place.index) + 1 if place.index in sequence else 0
+        order = dict.fromkeys(sequence[(start + n) % len(sequence)] for n in range(len(sequence)))
+        return [self.places[index] for index in order]
+
+    def _by_hash(self, key: bytes) -> list[Place]:
+        """Rendezvous hashing: only the sessions of a lost pool move (I22)."""
+        live = [place for place in self.places if place.weight > 0]
+
+        def rank(place: Place) -> bytes:
+            return hashlib.blake2b(key, digest_size=8, key=place.pool.id.encode()[-64:]).digest()
+
+        return sorted(live, key=rank, reverse=True)
+
+    def _by_policy(self, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
+        """local_first, least_requests, and any policy with a limit on what a pool may have in flight."""
+        size = len(self.sequence)
+        if not size:
+            return None
+        order = [self.places[self.sequence[(self._draw() - 1) % size]]]
+        order += [place for place in self._after(order[0]) if place is not order[0]]
+        if self._policy == "least_requests":
+            if len(order) > 8:
+                order = order[:2]
+            order.sort(key=lambda place: self._load(place.pool) / place.weight)
+        elif self._local:
+            local = self._turn_among(self._local, order[0], tried)
+            if local is not None:
+                return local
+            others = frozenset(range(len(self.places))) - self._local
+            found = self._turn_among(others, order[0], tried)
+            if found is not None:
+                return found
+        return self._one_of(order, tried) or self._panic(tried)
+
+    def _turn_among(
+        self, wanted: frozenset[int], drawn: Place, tried: Collection[Frontend]
+    ) -> tuple[Place, Frontend] | None:
+        """Draw on until the turn is one of `wanted` that may be used."""
+        size = len(self.sequence)
+        place = drawn
+        for _ in range(2 * size):
+            if place.index in wanted:
+                frontend = self._usable(place, tried)
+                if frontend is not None:
+                    return place, frontend
+            place = self.places[self.sequence[(self._draw() - 1) % size]]
+        return None
+
+    def _one_of(self, order: list[Place], tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
+        for place in order:
+            frontend = self._usable(place, tried)
+            if frontend is not None:
+                return place, frontend
+        return None
+
+    def _load(self, pool: Pool) -> int:
+        """In flight over all workers; a streak of failures weighs as much as that many requests."""
+        ledger = self._ledger
+        return sum(ledger.in_flight(f.slot) + ledger.streak(f.slot) for f in pool.frontends)
+
+    def _full(self, pool: Pool) -> bool:
+        return self._limit is not None and sum(self._ledger.in_flight(f.slot) for f in pool.frontends) >= self._limit
+
+    def _usable(self, place: Place, tried: Collection[Frontend]) -> Frontend | None:
+        """The pool's next frontend that is ready, not ejected and not tried; None if there is none or the pool is
+        full. One whose sentence is over is admitted for one trial request."""
+        pool = place.pool
+        if self._limit is not None and self._full(pool):
+            return None
+        frontends, ready, size = pool.frontends, pool.ready, len(place.sequence)
+        for _ in range(size):
+            at = place.sequence[(place.draw() - 1) % size] if size > 1 else 0
+            frontend = frontends[at]
+            if ready[at] and frontend not in tried and self._admitted(frontend):
+                return frontend
+        return None
+
+    def _admitted(self, frontend: Frontend) -> bool:
+        until = self._ledger.ejected_until(frontend.slot)
+        if until == 0:
+            return True
+        now = self._clock_ns()
+        if until > now:
+            return False
+        self._ledger.begin_trial(frontend.slot, now)
+        return True
+
+    def _panic(self, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
+        """Nothing is usable: those that serve while they terminate come next, then the ejected all the same (I23, I24);
+        they too take turns."""
+        if not self.sequence:
+            return None
+        drawn = self.places[self.sequence[(self._draw() - 1) % len(self.sequence)]]
+        order = [drawn, *self._after(drawn)]
+        for desperate in (False, True):
+            for place in order:
+                if self._full(place.pool):
+                    continue
+                for frontend, ready in zip(place.pool.frontends, place.pool.ready, strict=True):
+                    if frontend not in tried and (desperate or (not ready and self._admitted(frontend))):
+                        self._tally.panics += desperate
+                        return place, frontend
+        return None
+
+    def full(self) -> bool:
+        """Whether the reason that nothing could be chosen is the limit of the pools."""
+        return self._limit is not None and any(self._full(place.pool) for place in self.places)
+
+
+def _tried(place: Place, tried: Collection[Frontend]) -> bool:
+    return any(frontend in tried for frontend in place.pool.frontends)
+
+
+def turn_of(turns: dict[int, Turn], number: int) -> Draw:
+    """The draw of a shared counter, or of a constant for a pool with one frontend (number -1)."""
+    if number < 0:
+        return _always_one
+    return turns[number].draw
+
+
+def _always_one() -> int:
+    return 1

@@ -1,0 +1,58 @@
+"""How an accepted answer reaches the client: as it came, framed anew, or plain for HTTP/1.0. Pure functions of bytes."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from global_ingress.proxy.headers import Answer, stream_lines, without_framing
+
+
+class Mode(Enum):
+    """How the body is framed towards the client."""
+
+    RAW = "raw"  # as it came, framing included
+    CHUNKED = "chunked"  # framed by us, so that its end can be told and a frame added
+    PLAIN = "plain"  # for HTTP/1.0: ended by closing
+
+
+_RAW, _CHUNKED, _PLAIN = Mode.RAW, Mode.CHUNKED, Mode.PLAIN
+
+
+def mode_of(answer: Answer, minor: int) -> Mode:
+    """The framing of this answer for a client of HTTP/1.`minor`."""
+    if answer.status in (204, 304) or (answer.length >= 0 and not answer.event_stream):
+        return _RAW
+    if minor == 0:
+        return _PLAIN
+    return _RAW if answer.chunked else _CHUNKED
+
+
+def head_of(answer: Answer, mode: Mode, added: bytes, *, keep: bool) -> bytes:
+    """The head towards the client; `added` are complete lines, each with CRLF before it."""
+    lines = answer.lines
+    if mode is not _RAW:
+        lines = without_framing(lines)
+        if mode is _CHUNKED:
+            lines += b"\r\nTransfer-Encoding: chunked"
+    if answer.event_stream:
+        lines += stream_lines(lines)
+    return b"".join((answer.first, lines, added, b"\r\n\r\n" if keep else b"\r\nConnection: close\r\n\r\n"))
+
+
+def framed(mode: Mode, raw: bytes, pieces: list[bytes]) -> bytes:
+    """One read of the body as the client gets it."""
+    if mode is _RAW:
+        return raw
+    if mode is _CHUNKED:
+        return b"".join([b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece])
+    return b"".join(pieces)
+
+
+def ending(mode: Mode) -> bytes:
+    """What ends a body that is whole; in RAW it has come with the body."""
+    return b"0\r\n\r\n" if mode is _CHUNKED else b""
+
+
+def extra_frame(mode: Mode, frame: bytes) -> bytes:
+    """A frame of ours inside the body, where the client stands between two chunks."""
+    return frame if mode is _PLAIN else b"%x\r\n%b\r\n" % (len(frame), frame)

@@ -1,0 +1,530 @@
+"""One request's whole trip: choose, try, pass the answer on, tell the truth about how it ended, account for it.
+
+The client's connection starts it and is told what to write; the frontend's connection tells it what came. Nothing here
+waits: every step is the reaction to one event. The client sees nothing (`committed` is false) until an answer is
+accepted; until then a failed try may be repeated elsewhere, afterwards never (I30, I41).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from global_ingress.proxy.accesslog import Entry
+from global_ingress.proxy.attempt import (
+    BLAMED,
+    FAULT_OF,
+    GATEWAY_STATUSES,
+    REPEATABLE,
+    STREAM_END,
+    UNCONNECTED,
+    WORDS,
+    Trouble,
+)
+from global_ingress.proxy.choosing import Chooser, Frontend, Place
+from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, head_of, mode_of
+from global_ingress.proxy.errors import FAULTS, Fault, Refusal, error_body, error_frame, fault_headers
+from global_ingress.proxy.gate import Gate, Verdict
+from global_ingress.proxy.headers import Answer, Head
+from global_ingress.proxy.observer import Observer, read_usage
+from global_ingress.proxy.request import Buffer, peek, with_model
+from global_ingress.proxy.tally import bump
+from global_ingress.proxy.upstream import Connection, connect, take_idle
+from global_ingress.proxy.wheel import NEVER
+
+if TYPE_CHECKING:
+    from global_ingress.proxy.plane import Plane
+
+JOINED = 64 * 1024  # a body up to this size goes out in one piece with its head
+TAIL = 4 * 1024  # bytes of a unary answer's end in which its usage is looked for
+
+
+class Client(Protocol):
+    """What an exchange asks of the client's connection."""
+
+    paused: bool  # the client does not keep up with what was written
+    address: str
+
+    def write(self, data: bytes) -> None:
+        """Write to the client."""
+
+    def respond(self, status: int, body: bytes, headers: bytes, request_id: str) -> int:
+        """Write a whole answer of ours; returns the size of its body."""
+
+    def keeps(self) -> bool:
+        """Whether the connection stays open after this answer."""
+
+    def finished(self, *, keep: bool) -> None:
+        """The exchange is over; with `keep` the connection may carry the next request. Always the last call."""
+
+
+class Exchange:
+    """The trip of one request. It holds a frontend (counted in the ledger) from a try's begin to its end."""
+
+    __slots__ = (
+        "_answer",
+        "_anthropic",
+        "_attempts",
+        "_body",
+        "_bytes_in",
+        "_bytes_out",
+        "_chooser",
+        "_clean",
+        "_client",
+        "_committed",
+        "_connecting",
+        "_connection",
+        "_first_at",
+        "_frontend",
+        "_gate",
+        "_head",
+        "_holding",
+        "_kept",
+        "_last_at",
+        "_mode",
+        "_observer",
+        "_over",
+        "_place",
+        "_plane",
+        "_reached",
+        "_request_id",
+        "_sent_at",
+        "_started",
+        "_stream",
+        "_tail",
+        "_total_at",
+        "_tried",
+    )
+
+    def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
+        self._client = client
+        self._plane = plane
+        self._head = head
+        self._body = body
+        self._anthropic = anthropic
+        self._request_id = head.request_id.decode() if head.request_id else plane.request_id()
+        self._started = self._sent_at = plane.clock()
+        total = plane.timeouts.total
+        self._total_at = NEVER if total is None else self._started + total
+        self._bytes_in = len(body)
+        self._bytes_out = 0
+        self._first_at = self._last_at = 0.0
+        self._chooser: Chooser | None = None
+        self._place: Place | None = None
+        self._frontend: Frontend | None = None
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._holding = -1
+        self._tried: list[Frontend] = []
+        self._attempts = 0  # all tries
+        self._reached = 0  # those that reached a frontend
+        self._answer: Answer | None = None
+        self._observer: Observer | None = None
+        self._gate: Gate | None = None
+        self._kept: Gate | None = None  # the last answer that was held back and then tried elsewhere
+        self._mode = Mode.RAW
+        self._clean = True  # what the client got ends between two chunks
+        self._committed = False
+        self._over = False
+        self._stream = False
+        self._tail = b""
+
+    # What the client's connection tells.
+
+    def start(self) -> None:
+        """Peek, choose, try. A refusal is answered at once."""
+        self._plane.budget.deposit()
+        try:
+            asked = peek(self._body)
+            self._stream = asked.stream
+            chooser = self._chooser = self._find(asked.model)
+            found = chooser.first(self._affinity(chooser))
+            if found is None:
+                raise _nowhere(chooser)
+        except Refusal as refusal:
+            self._answer_fault(refusal.fault, str(refusal), "refused", refusal.param)
+            return
+        self._try(*found)
+
+    def pause(self) -> None:
+        """The client does not read: neither do we, and the frontend's silence is not its fault."""
+        if self._connection is not None:
+            self._connection.pause()
+            self._connection.set_deadline(self._total_at)
+
+    def resume(self) -> None:
+        """The client reads again."""
+        if self._connection is not None:
+            self._connection.resume()
+            self._wait(self._plane.clock())
+
+    def client_gone(self, code: str) -> None:
+        """The client left, or is being left since it reads nothing: the frontend must not work for nobody (I43).
+        `code` is client_closed or client_stalled."""
+        if not self._over:
+            self._plane.tally.client_disconnects += 1
+            self._leave()
+            self._account(499, "client_closed", code, code)
+
+    def cut_for_drain(self) -> None:
+        """Time is up while draining."""
+        if not self._over:
+            self._leave()
+            self._end_badly(FAULTS["draining"], "the load balancer is shutting down", "drained", "drain")
+
+    # Choosing and trying.
+
+    def _find(self, model: str) -> Chooser:
+        plane = self._plane
+        alias = plane.aliases.get(model)
+        if alias is not None:
+            self._body = with_model(self._body, alias)
+            model = alias
+        chooser = plane.choosers.get(model)
+        if chooser is None:
+            if not plane.choosers:
+                raise Refusal("no_ready_pool", "no pool is known yet")
+            raise Refusal("model_not_found", f"the model `{model[:200]}` does not exist", "model")
+        return chooser
+
+    def _affinity(self, chooser: Chooser) -> bytes | None:
+        return None if chooser.affinity is None else self._head.affinity.get(chooser.affinity)
+
+    def _try(self, place: Place, frontend: Frontend) -> None:
+        plane = self._plane
+        self._place = place
+        self._frontend = frontend
+        self._attempts += 1
+        self._tried.append(frontend)
+        self._holding = frontend.slot
+        plane.ledger.begin(frontend.slot)
+        connection = take_idle(frontend, plane)
+        if connection is not None:
+            self._send(connection)
+        else:
+            self._connect(frontend)
+
+    def _connect(self, frontend: Frontend) -> None:
+        self._connecting = self._plane.loop.create_task(self._connected(frontend))
+
+    async def _connected(self, frontend: Frontend) -> None:
+        result = await connect(self._plane, frontend)
+        self._connecting = None
+        if isinstance(result, Trouble):
+            self._failed(result)
+        else:
+            self._send(result)
+
+    def _send(self, connection: Connection) -> None:
+        plane, body = self._plane, self._body
+        self._connection = connection
+        self._reached += 1
+        small = len(body) <= JOINED
+        data = b"".join(
+            (
+                b"POST ",
+                self._head.target,
+                b" HTTP/1.1\r\nHost: ",
+                connection.frontend.authority,
+                self._head.forward,
+                b"\r\nContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (len(body), self._request_id.encode()),
+                body if small else b"",
+            )
+        )
+        self._sent_at = plane.clock()
+        connection.begin(self, data, None if small else body, self._first_byte_at())
+        if self._client.paused:
+            self.pause()
+
+    def _first_byte_at(self) -> float:
+        """When waiting for the first byte ends: the try's own limit, what the client waits for in all, the total."""
+        at = min(self._sent_at + self._plane.timeouts.first_byte, self._total_at)
+        patience = self._head.patience
+        return at if patience is None else min(at, self._started + patience)
+
+    def _begun(self) -> bool:
+        """Whether silence is now that inside an answer; a held stream has not begun before its first event."""
+        return self._committed or (self._gate is not None and not self._gate.stream)
+
+    def _wait(self, now: float) -> None:
+        if self._connection is not None:
+            idle_at = min(now + self._plane.timeouts.idle, self._total_at)
+            self._connection.set_deadline(idle_at if self._begun() else self._first_byte_at())
+
+    # What the frontend's connection tells.
+
+    def answer_head(self, answer: Answer) -> None:
+        self._answer = answer
+        status, retries, place = answer.status, self._plane.retries, self._place
+        if 300 <= status < 400 and status != 304:
+            self._drop_connection()
+            self._failed(Trouble.REDIRECT)
+            return
+        if answer.event_stream:
+            self._observer = Observer()
+        if place is None:
+            return
+        if answer.event_stream and 200 <= status < 300:
+            if retries.first_event_gate:
+                self._gate = Gate(answer, place, stream=True)
+        elif status >= 400 and (status in retries.statuses or status == 404) and self._may_repeat(answer):
+            self._gate = Gate(answer, place, stream=False)
+
+    def answer_body(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+        observer = self._observer
+        if observer is not None:
+            for piece in pieces:
+                observer.feed(piece)
+        elif pieces:
+            last = pieces[-1]
+            self._tail = last if len(last) >= TAIL else (self._tail + b"".join(pieces))[-TAIL:]
+        gate = self._gate
+        if gate is not None:
+            gate.hold(raw, pieces)
+            self._judge(gate.verdict(observer), now)
+        elif not self._committed:
+            self._commit(raw, pieces, now)
+        elif raw:
+            place, connection = self._place, self._connection
+            if observer is not None and place is not None:
+                place.track.chunk(now - self._last_at)
+            self._last_at = now
+            self._pass(raw if self._mode is Mode.RAW else framed(self._mode, raw, pieces))
+            if connection is not None and not self._client.paused:
+                connection.deadline = min(now + self._plane.timeouts.idle, self._total_at)
+
+    def answer_end(self) -> None:
+        self._connection = None
+        if self._observer is not None:
+            self._observer.end()
+        if self._gate is not None:
+            self._judge(self._gate.at_end(self._observer), self._plane.clock())
+        if self._committed and not self._over:
+            self._complete()
+
+    def answer_trouble(self, trouble: Trouble) -> None:
+        self._drop_connection()
+        if trouble is Trouble.STALE_CONNECTION and self._frontend is not None:
+            # A kept connection was closed just as we used it: once more on a fresh one, and it is no attempt.
+            bump(self._plane.tally.attempts, trouble.value)
+            self._reached -= 1
+            self._connect(self._frontend)
+            return
+        self._failed(trouble)
+
+    def timed_out(self, now: float) -> None:
+        begun = self._begun()
+        self._drop_connection()
+        if now >= self._total_at:
+            self._failed(Trouble.TOTAL_TIMEOUT)
+        else:
+            self._failed(Trouble.IDLE_TIMEOUT if begun else Trouble.FIRST_BYTE_TIMEOUT)
+
+    def _judge(self, verdict: Verdict, now: float) -> None:
+        """What the gate says of the answer it holds."""
+        gate = self._gate
+        if gate is None:
+            return
+        if verdict is Verdict.WAIT:
+            if not gate.stream and not self._client.paused:
+                self._wait(now)
+        elif verdict is Verdict.OPEN:
+            self._gate = None
+            self._commit(gate.raw(), gate.pieces, now)
+        else:
+            self._drop_connection()
+            if verdict is Verdict.ERROR_EVENT:
+                self._failed(Trouble.ERROR_EVENT)
+            else:
+                self._failed(Trouble.NO_WORKERS if gate.answer.status == 404 else Trouble.STATUS)
+
+    # A try went wrong.
+
+    def _may_repeat(self, answer: Answer | None) -> bool:
+        plane = self._plane
+        return self._reached < plane.retries.attempts and (answer is None or answer.again) and plane.budget.has()
+
+    def _failed(self, trouble: Trouble) -> None:
+        """Repeat elsewhere if that is allowed, else tell the client."""
+        self._release()
+        plane, gate, frontend, chooser = self._plane, self._gate, self._frontend, self._chooser
+        bump(plane.tally.attempts, trouble.value)
+        if frontend is None or chooser is None:
+            return
+        if trouble in BLAMED or (gate is not None and gate.status() in GATEWAY_STATUSES):
+            plane.blame(frontend, trouble, chooser)
+        if not self._committed:
+            if gate is not None and trouble in REPEATABLE:
+                self._kept = gate
+            self._gate = self._answer = self._observer = None
+            if self._repeated(trouble, gate, chooser):
+                return
+            if self._kept is not None:
+                self._give_kept(self._kept)
+                return
+        outcome = "stream_error" if self._observer is not None else "upstream_error"
+        self._end_badly(FAULTS[FAULT_OF[trouble]], WORDS[trouble], outcome, STREAM_END.get(trouble))
+
+    def _repeated(self, trouble: Trouble, gate: Gate | None, chooser: Chooser) -> bool:
+        plane, place = self._plane, self._place
+        unconnected = trouble in UNCONNECTED
+        if unconnected:
+            may = plane.clock() - self._sent_at <= 2 * plane.timeouts.connect
+        else:
+            may = trouble in REPEATABLE and self._may_repeat(gate.answer if gate is not None else None)
+            if trouble is Trouble.ERROR_EVENT and gate is not None:
+                may = may and gate.status() in plane.retries.statuses
+        if not may or place is None:
+            return False
+        found = chooser.next(place, self._affinity(chooser), self._tried, again=not unconnected)
+        if found is None or not (unconnected or plane.budget.spend()):
+            return False
+        self._try(*found)
+        return True
+
+    def _give_kept(self, kept: Gate) -> None:
+        """No try did better: the last answer that came is the one given."""
+        self._place = kept.place
+        if kept.stream:
+            outcome = "upstream_error" if kept.status() >= 500 else "client_error"
+            self._respond(kept.status(), kept.error_body(anthropic=self._anthropic), b"", outcome, "error_event")
+            return
+        self._answer = kept.answer
+        self._commit(kept.raw(), kept.pieces, self._plane.clock())
+        self._complete()
+
+    # Towards the client.
+
+    def _commit(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """From here on the client sees this answer: its head, and the body as far as it has come."""
+        answer, place, frontend, plane = self._answer, self._place, self._frontend, self._plane
+        if answer is None or place is None:
+            return
+        self._committed = True
+        self._first_at = self._last_at = now
+        place.track.first(now - self._started)
+        if frontend is not None and answer.status not in GATEWAY_STATUSES:
+            plane.praise(frontend)
+        mode = self._mode = mode_of(answer, self._head.minor)
+        added = b"" if answer.has_request_id else b"\r\nx-request-id: " + self._request_id.encode()
+        if plane.expose_pool:
+            added += b"%b\r\nx-dynamo-attempts: %d" % (place.pool.exposed, self._attempts)
+        body = framed(mode, raw, pieces)
+        self._bytes_out += len(body)
+        self._client.write(head_of(answer, mode, added, keep=self._client.keeps() and mode is not Mode.PLAIN) + body)
+        if not self._client.paused:
+            self._wait(now)
+
+    def _pass(self, data: bytes) -> None:
+        if data:
+            self._bytes_out += len(data)
+            self._client.write(data)
+
+    def _complete(self) -> None:
+        """The answer is whole."""
+        self._release()
+        answer, observer = self._answer, self._observer
+        self._pass(ending(self._mode))
+        status = answer.status if answer is not None else 0
+        outcome = "ok" if status < 400 else "client_error" if status < 500 else "upstream_error"
+        stream_end = None
+        if observer is not None:
+            stream_end = "done" if observer.done else "no_done"
+            if observer.error is not None:
+                outcome, stream_end = "stream_error", "upstream_error_event"
+        self._account(status, outcome, None, stream_end)
+        self._client.finished(keep=self._mode is not Mode.PLAIN)
+
+    def _end_badly(self, fault: Fault, message: str, outcome: str, stream_end: str | None) -> None:
+        """A plain error while the client has seen nothing; else R1: one error frame if it may stand here, no [DONE], no
+        proper end, and the connection is closed."""
+        if not self._committed:
+            self._answer_fault(fault, message, outcome)
+            return
+        observer, answer = self._observer, self._answer
+        if observer is not None and observer.between and not observer.done and observer.error is None and self._clean:
+            self._pass(extra_frame(self._mode, error_frame(fault, message, anthropic=self._anthropic)))
+        status = answer.status if answer is not None else 0
+        self._account(status, outcome, fault.code, stream_end if observer is not None else None)
+        self._client.finished(keep=False)
+
+    def _answer_fault(self, fault: Fault, message: str, outcome: str, param: str | None = None) -> None:
+        body = error_body(fault, message, param, anthropic=self._anthropic)
+        self._respond(fault.status, body, fault_headers(fault), outcome, fault.code)
+
+    def _respond(self, status: int, body: bytes, headers: bytes, outcome: str, code: str) -> None:
+        self._release()
+        if self._plane.expose_pool and self._place is not None:
+            headers += b"%b\r\nx-dynamo-attempts: %d\r\n" % (self._place.pool.exposed[2:], self._attempts)
+        self._bytes_out += self._client.respond(status, body, headers, self._request_id)
+        self._account(status, outcome, code, None)
+        self._client.finished(keep=True)
+
+    # Letting go, and accounting.
+
+    def _release(self) -> None:
+        if self._holding >= 0:
+            self._plane.ledger.end(self._holding)
+            self._holding = -1
+
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._clean = self._mode is not Mode.RAW or connection.clean
+            connection.abandon()
+
+    def _leave(self) -> None:
+        self._drop_connection()
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        self._release()
+
+    def _account(self, status: int, outcome: str, code: str | None, stream_end: str | None) -> None:
+        self._over = True
+        plane, place, chooser, observer = self._plane, self._place, self._chooser, self._observer
+        now = plane.clock()
+        track = place.track if place is not None else chooser.nowhere if chooser is not None else plane.nowhere
+        stream = observer is not None or (self._stream and self._answer is None)
+        track.request(status, outcome, stream, now - self._started)
+        if stream_end is not None and observer is not None:
+            bump(plane.tally.stream_ends, stream_end)
+        if outcome == "refused" and code is not None:
+            bump(plane.tally.refusals, code)
+        if plane.log is not None:
+            self._log(plane, status, outcome, code, now, stream=stream)
+
+    def _log(self, plane: Plane, status: int, outcome: str, code: str | None, now: float, *, stream: bool) -> None:
+        place, chooser, frontend, observer = self._place, self._chooser, self._frontend, self._observer
+        usage = observer.usage() if observer is not None else read_usage(self._tail) if self._tail else None
+        plane.log_entry(
+            Entry(
+                plane.wall(),
+                self._request_id,
+                "POST",
+                self._head.target.partition(b"?")[0].decode("ascii", "replace"),
+                chooser.id if chooser is not None else None,
+                place.pool.name if place is not None else None,
+                place.pool.region if place is not None else None,
+                frontend.url if frontend is not None else None,
+                status,
+                outcome,
+                code,
+                self._attempts,
+                self._bytes_in,
+                self._bytes_out,
+                self._first_at - self._started if self._first_at else None,
+                now - self._started,
+                stream,
+                usage[0] if usage is not None else None,
+                usage[1] if usage is not None else None,
+                self._client.address,
+            )
+        )
+
+
+def _nowhere(chooser: Chooser) -> Refusal:
+    if chooser.full():
+        return Refusal("overloaded", f"every pool of the model `{chooser.id}` has as many requests as it may have")
+    why = chooser.why or "none is listed"
+    return Refusal("no_ready_pool", f"no pool can serve the model `{chooser.id}` now: {why}")

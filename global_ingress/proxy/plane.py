@@ -1,0 +1,197 @@
+"""The data plane of one worker: the routes it was told last, as objects, and what all its connections share.
+
+A new table is applied between two events of the loop as one swap; nothing in flight is touched. A frontend object lives
+as long as it is listed or held by a request; its kept connections go when it leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import ssl
+from collections.abc import Callable
+from functools import cached_property
+
+from global_ingress.proxy.accesslog import AccessLog, Entry
+from global_ingress.proxy.attempt import UNCONNECTED, Budget, Trouble
+from global_ingress.proxy.choosing import Chooser, Frontend, Place, Pool, turn_of
+from global_ingress.proxy.counts import Notice
+from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
+from global_ingress.proxy.headers import Peer
+from global_ingress.proxy.ledger import Ledger
+from global_ingress.proxy.routes import Limits, Retries, Routes, Timeouts
+from global_ingress.proxy.tally import OTHER, Tally, bump
+from global_ingress.proxy.turns import Turn
+from global_ingress.proxy.upstream import close_idle
+from global_ingress.proxy.wheel import Wheel
+
+_IDS = 256  # request ids made at once
+
+
+class Plane:
+    """What one worker knows and shares. Public attributes are read by its connections and exchanges."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        clock_ns: Callable[[], int],
+        wall: Callable[[], float],
+        ledger: Ledger,
+        log: AccessLog | None,
+        notify: Callable[[Notice], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.clock_ns = clock_ns
+        self.wall = wall
+        self.ledger = ledger
+        self.log = log
+        self.notify = notify
+        self.tally = Tally()
+        self.wheel = Wheel(loop, clock, self._tick, failed)
+        self.nowhere = self.tally.track(OTHER, "")
+        self.turns: dict[int, Turn] = {}
+        self.frontends: dict[str, Frontend] = {}
+        self.choosers: dict[str, Chooser] = {}
+        self.aliases: dict[str, str] = {}
+        self.affinity_names: frozenset[bytes] = frozenset()
+        self.budget = Budget(0.0)
+        self.routes: Routes | None = None
+        self.timeouts: Timeouts
+        self.limits: Limits
+        self.retries: Retries
+        self.expose_pool = True
+        self.draining = False  # SIGTERM came: readiness is 503
+        self.closing = False  # the delay is over: answers carry Connection: close
+        self.buffered = 0
+        self._trusted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+        self._ids: list[str] = []
+        self._second = clock()
+
+    def apply(self, routes: Routes) -> None:
+        """Swap to these routes. All counters they name have been given by `add_turns`."""
+        wanted = {frontend.url: frontend for pool in routes.pools for frontend in pool.frontends}
+        for url in self.frontends.keys() - wanted.keys():
+            gone = self.frontends.pop(url)
+            gone.gone = True
+            close_idle(gone, self)
+        for url, route in wanted.items():
+            held = self.frontends.get(url)
+            if held is None or held.slot != route.slot:
+                self.frontends[url] = Frontend(route)
+        pools = {pool.id: Pool(pool, self.frontends) for pool in routes.pools}
+        self.choosers = {model.id: self._chooser(model.id, routes, pools) for model in routes.models}
+        self.aliases = {alias: model.id for model in routes.models for alias in model.aliases}
+        self.affinity_names = frozenset(c.affinity for c in self.choosers.values() if c.affinity is not None)
+        self.timeouts, self.limits, self.retries = routes.timeouts, routes.limits, routes.retries
+        self.expose_pool = routes.expose_pool
+        self.budget.share = routes.retries.budget
+        self._trusted = tuple(ipaddress.ip_network(cidr) for cidr in routes.trusted_proxies)
+        self.routes = routes
+        self._drop_turns(routes)
+
+    def _chooser(self, model_id: str, routes: Routes, pools: dict[str, Pool]) -> Chooser:
+        model = next(model for model in routes.models if model.id == model_id)
+        places = tuple(
+            Place(
+                n,
+                member,
+                pools[member.pool],
+                turn_of(self.turns, member.turn),
+                self.tally.track(model_id, member.pool),
+            )
+            for n, member in enumerate(model.members)
+        )
+        return Chooser(
+            model,
+            places,
+            turn_of(self.turns, model.turn),
+            self.ledger,
+            self.clock_ns,
+            region=routes.region,
+            in_flight_limit=routes.limits.in_flight_per_pool,
+            tally=self.tally,
+        )
+
+    def add_turns(self, numbers: list[int], fds: list[int]) -> None:
+        """Counters that the next routes use."""
+        for number, fd in zip(numbers, fds, strict=True):
+            self.turns[number] = Turn(fd)
+
+    def _drop_turns(self, routes: Routes) -> None:
+        used = {model.turn for model in routes.models} | {m.turn for model in routes.models for m in model.members}
+        for number in self.turns.keys() - used:
+            self.turns.pop(number).close()
+
+    def peer(self, address: str) -> Peer:
+        """How a client at this address is treated."""
+        trusted = False
+        if self._trusted and address:
+            ip = ipaddress.ip_address(address.partition("%")[0])
+            trusted = any(ip in network for network in self._trusted)
+        return Peer(address.encode(), b"http", trusted)
+
+    def request_id(self) -> str:
+        """A fresh uuid4 as 32 hex digits; made many at a time."""
+        if not self._ids:
+            chance = bytearray(os.urandom(16 * _IDS))
+            for at in range(0, len(chance), 16):
+                chance[at + 6] = chance[at + 6] & 0x0F | 0x40
+                chance[at + 8] = chance[at + 8] & 0x3F | 0x80
+            self._ids = [chance[at : at + 16].hex() for at in range(0, len(chance), 16)]
+        return self._ids.pop()
+
+    @cached_property
+    def ssl_context(self) -> ssl.SSLContext:
+        """For https frontends: the machine's authorities, host names checked."""
+        return ssl.create_default_context()
+
+    def praise(self, frontend: Frontend) -> None:
+        """It answered as a living frontend does."""
+        if self.ledger.streak(frontend.slot):
+            if self.ledger.ejected_until(frontend.slot):
+                self.notify(Notice("readmitted", frontend.url, "it answered again"))
+            self.ledger.readmit(frontend.slot)
+
+    def blame(self, frontend: Frontend, trouble: Trouble, chooser: Chooser) -> None:
+        """A try failed by the frontend's fault; enough of them in a row, or a failed trial, put it out for a while."""
+        ledger, slot = self.ledger, frontend.slot
+        rules = self.routes.ejection if self.routes is not None else None
+        if rules is None or frontend.gone:
+            return
+        unconnected = trouble in UNCONNECTED
+        streak = ledger.streak(slot) + (UNCONNECTED_WEIGHT if unconnected else 1)
+        ledger.set_streak(slot, streak)
+        now = self.clock_ns()
+        on_trial = ledger.on_trial(slot)
+        if not on_trial and (streak < rules.failures or ledger.ejected_until(slot) > now):
+            return
+        listed = {
+            f
+            for place in chooser.places
+            for f, ready in zip(place.pool.frontends, place.pool.ready, strict=True)
+            if ready
+        }
+        out = sum(f is not frontend and ledger.ejected_until(f.slot) > now for f in listed)
+        if not on_trial and not may_eject(out, len(listed), rules.max_share, unconnected=unconnected):
+            self.tally.ejection_capped += 1
+            return
+        seconds = sentence(rules.base, rules.max, ledger.ejections(slot))
+        ledger.eject(slot, now + int(seconds * 1e9))
+        bump(self.tally.ejections, frontend.url)
+        self.notify(Notice("ejected", frontend.url, f"{trouble.value}, out for {seconds:g} s"))
+
+    def log_entry(self, entry: Entry) -> None:
+        """One line of the access log, if there is one."""
+        if self.log is not None:
+            self.log.add(entry)
+
+    def _tick(self, now: float) -> None:
+        if self.log is not None:
+            self.log.pass_on()
+        if now - self._second >= 1.0:
+            self._second = now
+            self.budget.second()

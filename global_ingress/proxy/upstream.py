@@ -1,0 +1,380 @@
+"""The connections to frontends: kept while idle, never reused unless clean, and what is read from them (I2, I54).
+
+A Connection reads one answer at a time: llhttp checks and frames every byte before it is passed on, our own reading of
+the head must agree with it, and a read that breaks the framing is not forwarded. What an answer means is the
+exchange's business; it is told head, body as it comes, and the end or the trouble.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+import httptools
+
+from global_ingress.proxy.attempt import Trouble
+from global_ingress.proxy.choosing import Frontend
+from global_ingress.proxy.headers import Answer, read_answer
+from global_ingress.proxy.wheel import NEVER
+
+if TYPE_CHECKING:
+    from global_ingress.proxy.plane import Plane
+
+HEAD_LIMIT = 64 * 1024  # bytes of an answer's head
+_LAST_CHUNK = b"0\r\n\r\n"
+
+
+class Reader(Protocol):
+    """Who reads an answer: the exchange."""
+
+    def answer_head(self, answer: Answer) -> None:
+        """The final head has come; its body follows, perhaps in the same read."""
+
+    def answer_body(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """One read of the body: as it came, and without its chunk framing."""
+
+    def answer_end(self) -> None:
+        """The body has ended properly; the connection is no longer the exchange's."""
+
+    def answer_trouble(self, trouble: Trouble) -> None:
+        """The answer will not come, or not whole; the connection is closed."""
+
+    def timed_out(self, now: float) -> None:
+        """The connection's deadline has passed."""
+
+
+class Connection:
+    """One connection to a frontend. `reader` is the exchange that waits for an answer, None while it is idle.
+
+    `clean` says that what was passed on so far ends between two chunks, so that a chunk of ours may follow.
+    """
+
+    __slots__ = (
+        "_at_boundary",
+        "_begun",
+        "_done",
+        "_feed",
+        "_got",
+        "_head",
+        "_in_body",
+        "_keep",
+        "_left",
+        "_parser",
+        "_paused",
+        "_pieces",
+        "_plane",
+        "_until_close",
+        "clean",
+        "deadline",
+        "frontend",
+        "look",
+        "reader",
+        "transport",
+        "used",
+        "write",
+    )
+
+    def __init__(self, plane: Plane, frontend: Frontend) -> None:
+        self._plane = plane
+        self.frontend = frontend
+        self.reader: Reader | None = None
+        self.transport: Any = None
+        self.write: Any = None
+        self.used = False
+        self.deadline = NEVER
+        self.look = NEVER
+        self._paused = False
+        self._parser: Any = None
+        self._feed: Any = None
+        self._pieces: list[bytes] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self._begun = 0
+        self._done = False
+        self._keep = False
+        self._got = False
+        self._in_body = False
+        self._left = -1
+        self._until_close = False
+        self._at_boundary = True
+        self.clean = True
+        self._head = b""
+
+    def begin(self, reader: Reader, data: bytes, body: bytes | bytearray | None, deadline: float) -> None:
+        """Send one request: `data` is its head and, if it is small, its body; else `body` follows without a copy."""
+        self.reader = reader
+        self._reset()
+        self._plane.tally.upstream["active"] += 1
+        self.write(data)
+        if body is not None:
+            self.write(body)
+        self.deadline = deadline
+        if deadline < self.look:
+            self._plane.wheel.watch(self)
+
+    def set_deadline(self, deadline: float) -> None:
+        """Move the deadline, also to an earlier time."""
+        self.deadline = deadline
+        if deadline < self.look:
+            self._plane.wheel.watch(self)
+
+    def abandon(self) -> None:
+        """The exchange wants no more of this answer: the frontend learns it at once."""
+        self._let_go()
+        self.transport.abort()
+
+    def pause(self) -> None:
+        """Read no more: the client does not keep up."""
+        if not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+
+    def _let_go(self) -> Reader | None:
+        reader = self.reader
+        if reader is not None:
+            self.reader = None
+            self._plane.tally.upstream["active"] -= 1
+        return reader
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.write = transport.write
+        self._parser = httptools.HttpResponseParser(self)
+        self._feed = self._parser.feed_data
+
+    def data_received(self, data: bytes) -> None:
+        if self.reader is None:
+            self.transport.abort()  # nobody asked: such a connection is never used again
+        elif self._in_body:
+            self._read_body(data)
+        else:
+            self._read_head(data)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.deadline = NEVER
+        if self.reader is None:
+            try:
+                self.frontend.idle.remove(self)
+                self._plane.tally.upstream["idle"] -= 1
+            except ValueError:
+                pass  # it was closed by us
+        elif self._until_close and self._in_body and exc is None:
+            reader = self._let_go()
+            if reader is not None:
+                reader.answer_end()
+        elif self._got:
+            self._fail(Trouble.BROKEN if exc is not None else Trouble.TRUNCATED)
+        else:
+            self._fail(Trouble.STALE_CONNECTION if self.used else Trouble.RESET)
+
+    def pause_writing(self) -> None:
+        """The request's body waits in the transport's buffer, where it already is: nothing more is added."""
+
+    def resume_writing(self) -> None:
+        """See pause_writing."""
+
+    def expired(self, now: float) -> None:
+        if self.reader is not None:
+            self.reader.timed_out(now)
+        elif self.transport is not None:
+            self.transport.close()  # idle for long enough
+
+    # What llhttp calls.
+
+    def on_message_begin(self) -> None:
+        self._begun += 1
+
+    def on_chunk_header(self) -> None:
+        self._at_boundary = False
+
+    def on_body(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+
+    def on_chunk_complete(self) -> None:
+        self._at_boundary = True
+
+    def on_message_complete(self) -> None:
+        if self._parser.get_status_code() >= 200:
+            self._keep = self._parser.should_keep_alive()
+            self._done = True
+
+    # Reading.
+
+    def _read_head(self, data: bytes) -> None:
+        """One or more reads up to the final head; what follows it in the same read is body."""
+        self._got = True
+        if self._head:
+            data = self._head + data
+            self._head = b""
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            # llhttp would keep what it is fed, so a head in pieces is only looked at for what can never become one.
+            if len(data) > HEAD_LIMIT or data[:5] != b"HTTP/"[: len(data)] or b"\n\n" in data or b"\n\r\n" in data:
+                self._fail(Trouble.BAD_RESPONSE)
+            else:
+                self._head = data
+            return
+        answer = read_answer(data[:end], expose_pool=self._plane.expose_pool) if end <= HEAD_LIMIT else None
+        if answer is None or answer.status == 101:
+            self._fail(Trouble.BAD_RESPONSE)
+        elif answer.status < 200:
+            self._skip_interim(data, end + 4)
+        else:
+            self._start_body(answer, data, end + 4)
+
+    def _skip_interim(self, data: bytes, end: int) -> None:
+        """100 Continue and its like are not the answer (B72)."""
+        if not self._parsed(data[:end]) or self._begun != 1:
+            self._fail(Trouble.BAD_RESPONSE)
+            return
+        self._begun = 0
+        if end < len(data):
+            self._read_head(data[end:])
+
+    def _start_body(self, answer: Answer, data: bytes, start: int) -> None:
+        empty = answer.status in (204, 304)
+        if empty or answer.length >= 0:
+            self._left = 0 if empty else answer.length
+        elif not answer.chunked:
+            self._until_close = True
+        self._in_body = True
+        reader = self.reader
+        excess = self._left >= 0 and len(data) - start > self._left
+        if excess:
+            data = data[: start + self._left]
+        if self._left >= 0:
+            self._left -= len(data) - start
+        self._pieces = []
+        parsed = self._parsed(data)
+        if not self._begun or (not parsed and not self._done and not self._pieces):
+            self._fail(Trouble.BAD_RESPONSE)
+            return
+        if reader is not None:
+            reader.answer_head(answer)
+        self._pass_on(data[start:], parsed=parsed, excess=excess, was_clean=True)
+
+    def _read_body(self, data: bytes) -> None:
+        left = self._left
+        excess = False
+        if left >= 0:
+            excess = len(data) > left
+            if excess:
+                data = data[:left]
+            self._left = left - len(data)
+        self._pieces = []
+        was_clean = self.clean
+        self._pass_on(data, parsed=self._parsed(data), excess=excess, was_clean=was_clean)
+
+    def _parsed(self, data: bytes) -> bool:
+        try:
+            self._feed(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            return False
+        return True
+
+    def _pass_on(self, raw: bytes, *, parsed: bool, excess: bool, was_clean: bool) -> None:
+        """Forward one read of the body if both readings of it agree; else only what was whole before the fault."""
+        reader = self.reader
+        if reader is None:
+            return
+        if not parsed or self._begun != 1 or (self._done and self._left < 0 and not _ends_exactly(raw)):
+            raw, excess = self._salvage(was_clean=was_clean), True
+            if not self._done or not was_clean:
+                if raw:
+                    reader.answer_body(raw, self._pieces, self._plane.clock())
+                self._fail(Trouble.BAD_RESPONSE)
+                return
+        elif self._left >= 0 and (self._left == 0) != self._done:
+            self._fail(Trouble.BAD_RESPONSE)
+            return
+        else:
+            self.clean = self._at_boundary and (not raw or raw[-2:] == b"\r\n")
+        reader.answer_body(raw, self._pieces, self._plane.clock())
+        if self._done and self.reader is reader:
+            self._finish(keep=self._keep and not excess)
+            reader.answer_end()
+
+    def _salvage(self, *, was_clean: bool) -> bytes:
+        """What a read held before it went wrong or past the message's end, framed anew; nothing when it began inside a
+        chunk, whose size the client has been told already."""
+        self.clean = was_clean
+        if not was_clean:
+            self._pieces = []
+            return b""
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in self._pieces)
+        return chunks + _LAST_CHUNK if self._done else chunks
+
+    def _finish(self, *, keep: bool) -> None:
+        """The answer is whole: keep the connection if it may be used again."""
+        self._let_go()
+        transport = self.transport
+        frontend = self.frontend
+        if not keep or frontend.gone or transport.is_closing() or transport.get_write_buffer_size():
+            transport.close()
+            return
+        self.resume()
+        self.used = True
+        frontend.idle.append(self)
+        self._plane.tally.upstream["idle"] += 1
+        self.set_deadline(self._plane.clock() + self._plane.timeouts.upstream_keep_alive)
+
+    def _fail(self, trouble: Trouble) -> None:
+        reader = self._let_go()
+        self.transport.abort()
+        if reader is not None:
+            reader.answer_trouble(trouble)
+
+
+def _ends_exactly(raw: bytes) -> bool:
+    """Whether a read that ends a chunked body holds nothing after it (and no trailers before its end)."""
+    return raw[-5:] == _LAST_CHUNK or _LAST_CHUNK.endswith(raw)
+
+
+def take_idle(frontend: Frontend, plane: Plane) -> Connection | None:
+    """The connection kept last, if one is still open."""
+    idle = frontend.idle
+    while idle:
+        connection = idle.pop()
+        plane.tally.upstream["idle"] -= 1
+        if not connection.transport.is_closing():
+            return connection
+    return None
+
+
+def close_idle(frontend: Frontend, plane: Plane) -> None:
+    """Close all kept connections, when the frontend has left the table."""
+    while frontend.idle:
+        frontend.idle.pop().transport.close()
+        plane.tally.upstream["idle"] -= 1
+
+
+async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
+    """A fresh connection, or why there is none. Being cancelled leaves nothing behind."""
+    plane.tally.upstream["connecting"] += 1
+    try:
+        async with asyncio.timeout(plane.timeouts.connect):
+            _, connection = await plane.loop.create_connection(
+                lambda: Connection(plane, frontend),  # type: ignore[arg-type,return-value]  # called by name, not by type
+                frontend.host,
+                frontend.port,
+                ssl=plane.ssl_context if frontend.tls else None,
+            )
+    except TimeoutError:
+        return Trouble.CONNECT_TIMEOUT
+    except OSError:
+        return Trouble.UNREACHABLE
+    finally:
+        plane.tally.upstream["connecting"] -= 1
+    return connection
