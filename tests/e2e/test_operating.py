@@ -27,10 +27,11 @@ def own(regions: list[Region], children: Children, request: pytest.FixtureReques
 
 
 def _reload(ingress: Ingress, **settings: object) -> None:
-    """Write the file and wait until it has been read, whatever came of it."""
+    """Write the file and wait until it has been read as a new one, taken or refused."""
 
     def readings() -> float:
-        return sum(ingress.metric("global_ingress_config_reloads_total").values())
+        counts = ingress.metric("global_ingress_config_reloads_total")
+        return sum(value for (result,), value in counts.items() if result != "unchanged")
 
     before = readings()
     ingress.configure(**settings)
