@@ -88,7 +88,8 @@ class JsonLines(logging.Formatter):
             line[key if key not in line else f"{key}_"] = value
         if trace := _trace(record):
             line["trace"] = trace
-        return json.dumps(line, default=str)
+        # JSON escapes every control character but this one.
+        return json.dumps(line, default=str).replace("\x7f", "\\u007f")
 
 
 class TextLines(logging.Formatter):

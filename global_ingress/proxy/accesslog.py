@@ -43,6 +43,17 @@ class Entry(NamedTuple):
     client: str
 
 
+def refused_entry(
+    at: float, request_id: str, method: str, path: str, status: int, outcome: str, code: str | None, client: str
+) -> Entry:
+    """The entry of a request that was answered here, without any frontend."""
+    nothing = None
+    return Entry(
+        at, request_id, method, path, nothing, nothing, nothing, nothing, status, outcome, code, 0, 0, 0, nothing, 0.0,
+        False, nothing, nothing, client,
+    )  # fmt: skip
+
+
 def json_line(entry: Entry) -> bytes:
     """The line as JSON; times in milliseconds."""
     fields = entry._asdict()

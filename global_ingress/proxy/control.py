@@ -65,6 +65,11 @@ class Control:
             self._waiting.append((kind + b"i" + payload, held))
         self._flush()
 
+    def receive(self) -> None:
+        """Take what has come already, without waiting for the loop: for the owner who knows that the peer has ended."""
+        if self._open:
+            self._readable()
+
     def close(self) -> None:
         """Give up this end; nothing is called afterwards."""
         if not self._open:

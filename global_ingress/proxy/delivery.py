@@ -1,4 +1,4 @@
-"""How an accepted answer reaches the client: as it came, framed anew, or plain for HTTP/1.0. Pure functions of bytes."""
+"""How an accepted answer reaches the client: as it came, framed anew, or plain for HTTP/1.0. Pure functions."""
 
 from __future__ import annotations
 

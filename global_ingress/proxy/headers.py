@@ -45,6 +45,7 @@ class Head(NamedTuple):
     length: int
     chunked: bool
     expects: bool
+    closes: bool  # the client wants the connection closed after the answer
     request_id: bytes  # the client's, if it is acceptable, else b""
     looped: bool
     retry_count: int
@@ -108,6 +109,7 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
         length=length,
         chunked=chunked,
         expects=found.get(b"expect", b"").lower() == b"100-continue" and minor,
+        closes=b"close" in named,
         request_id=request_id if _REQUEST_ID.match(request_id) else b"",
         looped=HOP in found,
         retry_count=int(found[b"x-stainless-retry-count"])

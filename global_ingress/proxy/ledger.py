@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterable
 
 SLOTS = 65536  # frontends known at once
 TRIAL = 30_000_000_000  # nanoseconds that a trial request may take before another one is admitted
@@ -66,10 +67,10 @@ class Ledger:
         at = SLOTS * _COMMON + slot * _FIELDS + 1
         return sum(self.cells[at + SLOTS * _FIELDS * n] for n in range(self.workers))
 
-    def clear_worker(self, worker: int) -> None:
-        """A worker died: what it held is held no more; what it began stays counted."""
+    def clear_worker(self, worker: int, slots: Iterable[int] = range(SLOTS)) -> None:
+        """A worker died: what it held of these slots is held no more; what it began stays counted."""
         row = self._row(worker)
-        for slot in range(SLOTS):
+        for slot in slots:
             if self.cells[row + slot * _FIELDS]:
                 self.cells[row + slot * _FIELDS] = 0
 
@@ -111,6 +112,12 @@ class Ledger:
     def on_trial(self, slot: int) -> bool:
         """Whether its next failure is that of a trial request."""
         return self.cells[slot * _COMMON + 3] != 0
+
+    def shorten(self, slot: int, until: int) -> None:
+        """An ejection ends at `until` if it would last longer; streak and ejections stay, so one more failure ejects
+        again."""
+        at = slot * _COMMON + 2
+        self.cells[at] = min(self.cells[at], until)
 
     def readmit(self, slot: int) -> None:
         """It answered: streak, ejections and sentence are forgotten."""

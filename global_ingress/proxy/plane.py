@@ -12,6 +12,7 @@ import os
 import ssl
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from global_ingress.proxy.accesslog import AccessLog, Entry
 from global_ingress.proxy.attempt import UNCONNECTED, Budget, Trouble
@@ -25,6 +26,9 @@ from global_ingress.proxy.tally import OTHER, Tally, bump
 from global_ingress.proxy.turns import Turn
 from global_ingress.proxy.upstream import close_idle
 from global_ingress.proxy.wheel import Wheel
+
+if TYPE_CHECKING:
+    from global_ingress.proxy.server import ClientConnection
 
 _IDS = 256  # request ids made at once
 
@@ -60,6 +64,7 @@ class Plane:
         self.affinity_names: frozenset[bytes] = frozenset()
         self.budget = Budget(0.0)
         self.routes: Routes | None = None
+        self.clients: set[ClientConnection] = set()
         self.timeouts: Timeouts
         self.limits: Limits
         self.retries: Retries
@@ -115,6 +120,11 @@ class Plane:
             in_flight_limit=routes.limits.in_flight_per_pool,
             tally=self.tally,
         )
+
+    def ready(self) -> bool:
+        """Whether this worker could serve a request now, as far as it was told."""
+        known = self.routes is not None and self.routes.known
+        return known and not self.draining and any(chooser.places for chooser in self.choosers.values())
 
     def add_turns(self, numbers: list[int], fds: list[int]) -> None:
         """Counters that the next routes use."""

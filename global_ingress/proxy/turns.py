@@ -7,6 +7,8 @@ memfd it is not (the kernel takes no position lock there), so the memfd is opene
 from __future__ import annotations
 
 import os
+import struct
+from collections.abc import Sequence
 
 
 class Turn:
@@ -36,3 +38,12 @@ def new_turn() -> Turn:
         return Turn(os.open(f"/proc/self/fd/{memory}", os.O_RDWR | os.O_CLOEXEC))
     finally:
         os.close(memory)
+
+
+def pack_numbers(numbers: Sequence[int]) -> bytes:
+    """The payload of a TURNS message: 4 bytes each, big-endian."""
+    return struct.pack(f">{len(numbers)}I", *numbers)
+
+
+def unpack_numbers(payload: bytes) -> tuple[int, ...]:
+    return struct.unpack(f">{len(payload) // 4}I", payload)

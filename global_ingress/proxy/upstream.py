@@ -365,12 +365,10 @@ async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
     plane.tally.upstream["connecting"] += 1
     try:
         async with asyncio.timeout(plane.timeouts.connect):
-            _, connection = await plane.loop.create_connection(
-                lambda: Connection(plane, frontend),  # type: ignore[arg-type,return-value]  # called by name, not by type
-                frontend.host,
-                frontend.port,
-                ssl=plane.ssl_context if frontend.tls else None,
-            )
+            connection = Connection(plane, frontend)
+            factory: Any = lambda: connection  # asyncio calls a protocol by its methods' names, not by its type  # noqa: E731
+            context = plane.ssl_context if frontend.tls else None
+            await plane.loop.create_connection(factory, frontend.host, frontend.port, ssl=context)
     except TimeoutError:
         return Trouble.CONNECT_TIMEOUT
     except OSError:

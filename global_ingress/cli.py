@@ -1,0 +1,78 @@
+"""The commands of `global-ingress`: parsing of the command line only.
+
+Each command imports its parts inside itself, so that `--help` and `check` do not pay for the data plane. Exit codes:
+0 done, 1 failed (an unreadable file too), 2 wrong usage or configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="global-ingress",
+    help="A streaming load balancer for OpenAI-compatible inference in several regions.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from global_ingress import __version__
+
+        typer.echo(f"global-ingress {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
+@app.command()
+def check(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Settings files.")]) -> None:
+    """Tell all faults of settings files: file:line:column, the key, what was found, what is allowed."""
+    from global_ingress.proxy import settings
+
+    code = 0
+    for name in files:
+        try:
+            with open(name, "rb") as file:
+                content = file.read()
+        except OSError as error:
+            print(f"{name}: cannot be read: {error.strerror}", file=sys.stderr)
+            code = max(code, 1)
+            continue
+        try:
+            directory = os.path.dirname(os.path.abspath(name))
+            settings.load(settings.decoded(content, name=name), name=name, directory=directory)
+        except settings.SettingsFault as error:
+            print(error, file=sys.stderr)
+            code = 2
+        else:
+            print(f"{name}: no faults")
+    raise typer.Exit(code)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the settings file."""
+    import json
+
+    from global_ingress.proxy.settings_docs import json_schema
+
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+def main() -> None:
+    app(prog_name="global-ingress")

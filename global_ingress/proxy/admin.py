@@ -1,0 +1,74 @@
+"""The admin listener's routes: health, metrics, pools, status, settings. GET only, read from the overview.
+
+Refuses the rest with the one JSON error shape of `discovery.kit.errors`. It answers while draining too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from discovery.kit.metrics import CONTENT_TYPE
+from discovery.kit.service import make_app
+from global_ingress.proxy.openapi import document
+from global_ingress.proxy.overview import Overview
+
+FRESH = 1.0  # seconds to wait for the workers' counts
+
+
+def make_admin(overview: Overview, more: Sequence[BaseRoute] = ()) -> Starlette:
+    """`more` are further routes, such as a page for people."""
+    return make_app([*_Routes(overview).all(), *more])
+
+
+class _Routes:
+    def __init__(self, overview: Overview) -> None:
+        self._overview = overview
+
+    def all(self) -> list[BaseRoute]:
+        return [
+            Route("/livez", self._live),
+            Route("/readyz", self._ready),
+            Route("/healthz", self._ready),
+            Route("/metrics", self._metrics),
+            Route("/pools", self._pools),
+            Route("/status.json", self._status),
+            Route("/config", self._config),
+            Route("/openapi.json", self._openapi),
+        ]
+
+    async def _live(self, request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def _ready(self, request: Request) -> Response:
+        reason = self._overview.not_ready()
+        warnings = self._overview.warnings()
+        if reason is not None:
+            return _json({"status": "not_ready", "reason": reason, "warnings": warnings}, 503, {"retry-after": "1"})
+        return _json({"status": "ok", "warnings": warnings})
+
+    async def _metrics(self, request: Request) -> Response:
+        await self._overview.supervisor.refresh(FRESH)
+        return Response(self._overview.exposition(), media_type=CONTENT_TYPE)
+
+    async def _pools(self, request: Request) -> Response:
+        return _json(self._overview.pools())
+
+    async def _status(self, request: Request) -> Response:
+        await self._overview.supervisor.refresh(FRESH)
+        return _json(self._overview.status_document())
+
+    async def _config(self, request: Request) -> Response:
+        return _json(self._overview.settings_document())
+
+    async def _openapi(self, request: Request) -> Response:
+        return _json(document(self._overview.version))
+
+
+def _json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(value), status, {"cache-control": "no-store"} | (headers or {}), "application/json")

@@ -1,0 +1,117 @@
+"""`global-ingress serve`, put together: file, flags and variables, sockets, supervisor, discovery, probes, admin.
+
+Owns the wiring, the signals and the exit code: 0 when it was asked to stop, 1 when it cannot start or cannot go on,
+2 for wrong usage or settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvloop
+
+from discovery.kit import log
+from discovery.kit.backoff import SYSTEM_CHANCE
+from discovery.kit.clock import SYSTEM_CLOCK
+from discovery.kit.service import CannotServe
+from global_ingress.proxy.config_file import ConfigFile, Overrides
+from global_ingress.proxy.listening import CannotListen, open_listeners
+from global_ingress.proxy.running import WORKER, Running
+from global_ingress.proxy.settings import Settings, SettingsFault
+
+NO_FILE = """\
+global-ingress serve: no settings file. Give one with --config FILE or GLOBAL_INGRESS_CONFIG. The least it needs:
+
+discovery:
+  urls: [http://global-discovery:8080]
+models:
+  - id: meta-llama/Llama-3.1-8B-Instruct
+"""
+
+
+def serve_command(
+    config: str | None = None,
+    listen: str | None = None,
+    admin: str | None = None,
+    workers: int | str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    worker: Sequence[str] = WORKER,
+) -> int:
+    """Serve until told to stop; a flag beats its variable, which beats the file. `worker` is the worker's program."""
+    environment = os.environ if environment is None else environment  # noqa: TID251 - the composition root
+    config = config or environment.get("GLOBAL_INGRESS_CONFIG")
+    if not config:
+        print(NO_FILE, file=sys.stderr, end="")
+        return 2
+    file = ConfigFile(Path(config), _overrides(listen, admin, workers, environment), SYSTEM_CLOCK)
+    try:
+        settings = file.read()
+        listeners = open_listeners(settings.listen.host, settings.listen.port, settings.workers)
+    except SettingsFault as error:
+        print(error, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{config}: cannot be read: {error.strerror}", file=sys.stderr)
+        return 1
+    except CannotListen as error:
+        print(error, file=sys.stderr)
+        return 1
+    log.configure(settings.log.format, settings.log.level, sys.stderr)
+    _raise_descriptor_limit()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(file, settings, listeners, worker))
+
+
+def _overrides(
+    listen: str | None, admin: str | None, workers: int | str | None, environment: Mapping[str, str]
+) -> Overrides:
+    given: dict[str, str | int | None] = {"listen": listen, "admin": admin, "workers": workers}
+    origins = {}
+    for key in given:
+        variable = f"GLOBAL_INGRESS_{key.upper()}"
+        if given[key] is None and environment.get(variable):
+            given[key] = environment[variable]
+            origins[key] = variable
+    texts = {key: None if value is None else str(value) for key, value in given.items()}
+    return Overrides(texts["listen"], texts["admin"], texts["workers"], origins)
+
+
+def _raise_descriptor_limit() -> None:
+    """Connections, counters and sockets are descriptors: take as many as we may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _serve(file: ConfigFile, settings: Settings, listeners: list[socket.socket], worker: Sequence[str]) -> int:
+    async with AsyncExitStack() as stack:
+        running = Running(file, settings, listeners, clock=SYSTEM_CLOCK, chance=SYSTEM_CHANCE, worker=worker)
+        stack.callback(running.close)
+        _take_signals(stack, running)
+        try:
+            await stack.enter_async_context(running)
+        except CannotServe as error:
+            print(error, file=sys.stderr)
+            return 1
+        return await running.until_ended()
+
+
+def _take_signals(stack: AsyncExitStack, running: Running) -> None:
+    loop = asyncio.get_running_loop()
+    acts: dict[signal.Signals, Callable[[], None]] = {
+        signal.SIGTERM: running.stop,
+        signal.SIGINT: running.stop,
+        signal.SIGHUP: running.reload,
+    }
+    for number, act in acts.items():
+        loop.add_signal_handler(number, act)
+        stack.callback(loop.remove_signal_handler, number)

@@ -1,0 +1,145 @@
+"""From settings, verdicts and slots to the routes that workers are told. Pure.
+
+Owns what a worker's `Routes` say; who is routable is decided elsewhere and only written down here. Keeps the rule that
+indices and slots agree: a frontend's slot is the ledger's row of its URL, a member's sequence names only frontends that
+may be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from discovery.pool import Pool
+from global_ingress.proxy import routes
+from global_ingress.proxy.routable import ModelVerdict, PoolVerdict
+from global_ingress.proxy.settings_sections import Model, Settings
+
+Schedule = Callable[[tuple[str, ...], Mapping[str, int]], tuple[int, tuple[str, ...]]]
+"""(key, weights) → number of the counter and the order of the members."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything that routes are made of. `known`: what there is to route on is known at all."""
+
+    settings: Settings
+    known: bool
+    pools: tuple[Pool, ...]
+    models: tuple[tuple[Model, ModelVerdict], ...]
+    listing: bytes | None
+    described: Mapping[str, bytes]
+
+
+def make_routes(
+    view: View, *, generation: int, slot_of: Callable[[str], int | None], schedule: Schedule
+) -> routes.Routes:
+    """One message for the workers."""
+    settings = view.settings
+    used = {verdict.pool.key for _, model in view.models for verdict in model.routable}
+    pools = tuple(_pool(pool, slot_of) for pool in view.pools if pool.key in used)
+    return routes.Routes(
+        generation=generation,
+        known=view.known,
+        region=settings.region,
+        timeouts=_timeouts(settings),
+        limits=_limits(settings),
+        retries=_retries(settings),
+        ejection=_ejection(settings),
+        expose_pool=settings.headers.expose_pool,
+        trusted_proxies=tuple(str(network) for network in settings.trusted_proxies),
+        access_log=settings.log.access is not None,
+        pools=pools,
+        models=tuple(_model(model, verdict, schedule) for model, verdict in view.models),
+        listing=view.listing,
+        described=dict(view.described),
+    )
+
+
+def same(one: routes.Routes, other: routes.Routes) -> bool:
+    """Whether they say the same, whatever their generation."""
+    return all(getattr(one, name) == getattr(other, name) for name in one.__struct_fields__ if name != "generation")
+
+
+def _pool(pool: Pool, slot_of: Callable[[str], int | None]) -> routes.PoolRoute:
+    frontends = []
+    for frontend in pool.frontends:
+        slot = slot_of(frontend.url)
+        assert slot is not None, frontend.url
+        parts = urlsplit(frontend.url)
+        tls = parts.scheme == "https"
+        port = parts.port or (443 if tls else 80)
+        frontends.append(routes.FrontendRoute(frontend.url, parts.hostname or "", port, slot, frontend.ready, tls))
+    return routes.PoolRoute(pool.id, str(pool.key), pool.key.cluster, pool.region, tuple(frontends))
+
+
+def _model(model: Model, verdict: ModelVerdict, schedule: Schedule) -> routes.ModelRoute:
+    members = tuple(_member(model, each, schedule) for each in verdict.routable)
+    turn = -1
+    sequence: tuple[int, ...] = ()
+    if members:
+        index = {member.pool: n for n, member in enumerate(members)}
+        turn, order = schedule(("model", model.id), {member.pool: member.weight for member in members})
+        sequence = tuple(index[pool] for pool in order)
+    return routes.ModelRoute(
+        id=model.id,
+        aliases=model.aliases,
+        policy=model.policy,
+        affinity=model.affinity.header if model.affinity else None,
+        members=members,
+        turn=turn,
+        sequence=sequence,
+        why=verdict.words,
+    )
+
+
+def _member(model: Model, verdict: PoolVerdict, schedule: Schedule) -> routes.Member:
+    pool = verdict.pool
+    if len(verdict.frontends) == 1:
+        return routes.Member(pool.id, verdict.weight, -1, verdict.frontends)
+    index = {pool.frontends[n].url: n for n in verdict.frontends}
+    turn, order = schedule(("pool", model.id, pool.id), dict.fromkeys(index, 1))
+    return routes.Member(pool.id, verdict.weight, turn, tuple(index[url] for url in order))
+
+
+def _timeouts(settings: Settings) -> routes.Timeouts:
+    given = settings.timeouts
+    return routes.Timeouts(
+        connect=given.connect,
+        first_byte=given.first_byte,
+        idle=given.idle,
+        total=given.total,
+        client_header=given.client_header,
+        client_body=given.client_body,
+        client_write=given.client_write,
+        keep_alive=given.keep_alive,
+        upstream_keep_alive=given.upstream_keep_alive,
+    )
+
+
+def _limits(settings: Settings) -> routes.Limits:
+    """What is meant for the whole ingress is shared out among its workers."""
+    given, workers = settings.limits, settings.workers
+    return routes.Limits(
+        body=given.body,
+        header=given.header,
+        connections=max(1, given.connections // workers),
+        buffered=max(given.body, given.buffered // workers),
+        in_flight_per_pool=given.in_flight_per_pool,
+    )
+
+
+def _retries(settings: Settings) -> routes.Retries:
+    given = settings.retries
+    return routes.Retries(given.attempts, given.budget, frozenset(given.statuses), given.first_event_gate)
+
+
+def _ejection(settings: Settings) -> routes.Ejection:
+    given = settings.ejection
+    return routes.Ejection(given.failures, given.base, given.max, given.max_share)
+
+
+def models_of(settings: Settings, learned: Sequence[Model]) -> tuple[Model, ...]:
+    """The configured ones, else those learned."""
+    return tuple(settings.models) if settings.models is not None else tuple(learned)

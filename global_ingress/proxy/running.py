@@ -1,0 +1,248 @@
+"""A running ingress: its parts, their background work, and how it starts, reloads, drains and ends (I51, I52).
+
+Owns the parts' lifetimes. A part that dies of an error of ours ends the whole, with exit code 1: half an ingress that
+looks alive is worse than a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+from discovery.kit.backoff import Chance
+from discovery.kit.clock import Clock
+from discovery.kit.log import logger
+from discovery.kit.service import serve
+from discovery.kit.tasks import background
+from discovery.pool import PoolTable
+from global_ingress import __version__
+from global_ingress.proxy.admin import make_admin
+from global_ingress.proxy.config_file import ConfigFile
+from global_ingress.proxy.knowledge import Knowledge, new_client
+from global_ingress.proxy.labels import Labels
+from global_ingress.proxy.ledger import SLOTS, Ledger, create_ledger
+from global_ingress.proxy.overview import Overview
+from global_ingress.proxy.routes import Drain
+from global_ingress.proxy.schedules import Schedules
+from global_ingress.proxy.settings import Settings
+from global_ingress.proxy.slots import Slots
+from global_ingress.proxy.sources import Sources
+from global_ingress.proxy.steering import Steering
+from global_ingress.proxy.supervisor import Plan, Supervisor
+from global_ingress.proxy.turns import new_turn
+
+TICK = 1.0
+SOON = 0.05  # seconds in which what was learned is gathered before routes are made anew
+ADMIN_DRAIN = 2
+
+WORKER = (sys.executable, "-m", "global_ingress.proxy.worker")
+
+_log = logger("global_ingress")
+
+
+def worker_arguments(settings: Settings, ledger_fd: int, *, terminal: bool) -> list[str]:
+    """What every worker is told on its command line, beside its index and sockets."""
+    form = settings.log.format
+    if form == "auto":
+        form = "text" if terminal else "json"
+    return [
+        "--workers",
+        str(settings.workers),
+        "--ledger-fd",
+        str(ledger_fd),
+        "--loop",
+        "uvloop",
+        "--log-format",
+        form,
+        "--log-level",
+        settings.log.level,
+        "--access-log",
+        settings.log.access or "off",
+    ]
+
+
+class Running:
+    """An async context manager inside which the ingress serves; `until_ended` gives the exit code when it is over."""
+
+    def __init__(
+        self,
+        file: ConfigFile,
+        settings: Settings,
+        listeners: Sequence[socket.socket],
+        *,
+        clock: Clock,
+        chance: Chance,
+        worker: Sequence[str] = WORKER,
+    ) -> None:
+        self._file = file
+        self._settings = settings
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._stack = AsyncExitStack()
+        self._failed = False
+        self._stops = 0
+        self._due: asyncio.TimerHandle | None = None
+        self._reloads: set[asyncio.Task[None]] = set()
+        self._ledger_fd = create_ledger(settings.workers)
+        self.ledger = Ledger(self._ledger_fd, settings.workers)
+        self.schedules = Schedules(new_turn)
+        self._client = new_client()
+        self.knowledge = Knowledge(self._client, clock, self._touch, self._recovered)
+        common = worker_arguments(settings, self._ledger_fd, terminal=sys.stdout.isatty())
+        plan = Plan(
+            lambda index, fd: [*worker, "--index", str(index), "--listen-fd", str(fd), *common], (self._ledger_fd,)
+        )
+        self.supervisor = Supervisor(
+            listeners, self.ledger, plan, clock=clock, chance=chance, notice=self._notice, changed=lambda: None
+        )
+        labels = Labels()
+        self.steering = Steering(
+            settings,
+            self.ledger,
+            self.schedules,
+            self.knowledge,
+            slots=Slots(SLOTS),
+            labels=labels,
+            clock=clock,
+            send=self.supervisor.route,
+            notice=self._notice,
+        )
+        self.sources = Sources(clock, self._take, self.steering.forget_table)
+        self.overview = Overview(
+            version=__version__,
+            clock=clock,
+            config=file,
+            sources=self.sources,
+            steering=self.steering,
+            knowledge=self.knowledge,
+            schedules=self.schedules,
+            supervisor=self.supervisor,
+            labels=labels,
+            started=clock.now(),
+        )
+
+    async def __aenter__(self) -> Self:
+        """Raises CannotServe when the admin address cannot be used."""
+        stack = self._stack
+        await stack.enter_async_context(self._client)
+        admin = self._settings.admin
+        bound = None
+        if admin is not None:
+            app = make_admin(self.overview)
+            bound = await stack.enter_async_context(
+                serve(app, admin.host, admin.port, on_failure=self._on_failure, drain=ADMIN_DRAIN)
+            )
+        self.sources.use(self._settings.discovery)
+        self.steering.recompute()
+        self.supervisor.start(lambda: [slot for _, slot in self.steering.slots])
+        for name, work in (
+            ("watch settings", self._file.watch(self._apply)),
+            ("follow discovery", self.sources.run()),
+            ("ask frontends", self.knowledge.run()),
+            ("tick", self._tick()),
+        ):
+            await stack.enter_async_context(background(work, name=name, on_failure=self._on_failure))
+        host, port = self.supervisor.seats[0].socket.getsockname()[:2]
+        _log.info(
+            "ingress started",
+            version=__version__,
+            listen=f"{host}:{port}",
+            admin=bound.url if bound else "off",
+            workers=self._settings.workers,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._reloads:
+            task.cancel()
+        await self._stack.aclose()
+
+    def close(self) -> None:
+        """Give back what was opened; every process is gone afterwards."""
+        if self._due is not None:
+            self._due.cancel()
+        self.supervisor.close()
+        self.schedules.close()
+        self.ledger.close()
+
+    async def until_ended(self) -> int:
+        await self.supervisor.ended.wait()
+        code = 1 if self._failed or self.supervisor.failed else 0
+        _log.info("ingress ended", code=code)
+        return code
+
+    # ---- what happens
+
+    def stop(self) -> None:
+        """The first time: drain. The second: end now. After that: kill."""
+        self._stops += 1
+        if self._stops == 1:
+            given = self.steering.settings.drain
+            _log.info("draining", delay_s=given.delay, timeout_s=given.timeout)
+            self.supervisor.drain(Drain(given.delay, given.timeout))
+        elif self._stops == 2:
+            _log.warning("asked again to stop: ending now")
+            self.supervisor.end()
+        else:
+            self.supervisor.kill()
+
+    def reload(self) -> None:
+        task = self._loop.create_task(self._file.reload(self._apply, asked=True), name="reload")
+        self._reloads.add(task)
+        task.add_done_callback(self._reload_done)
+
+    def _reload_done(self, task: asyncio.Task[None]) -> None:
+        self._reloads.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            _log.exception("reload failed", error)
+            self._on_failure(error)
+
+    def _apply(self, settings: Settings) -> None:
+        """New settings, and the table they may bring, as one swap."""
+        self.steering.settings = settings
+        self.sources.use(settings.discovery)
+        self.steering.recompute()
+
+    def _take(self, table: PoolTable, *, obey: bool) -> None:
+        _log.info(
+            "pool table", epoch=table.epoch, revision=table.revision, complete=table.complete, pools=len(table.pools)
+        )
+        self.steering.change(table=table, obey=obey)
+
+    def _touch(self) -> None:
+        """Something was learned: look at everything soon."""
+        if self._due is None:
+            self._due = self._loop.call_later(SOON, self._look)
+
+    def _look(self) -> None:
+        self._due = None
+        self.steering.recompute()
+
+    def _recovered(self, url: str) -> None:
+        self.steering.recovered(url)
+
+    def _notice(self, kind: str, subject: str, detail: str) -> None:
+        self.overview.notice(kind, subject, detail)
+
+    def _on_failure(self, error: Exception) -> None:
+        """A part has died of an error that nobody foresaw (it is in the log)."""
+        self._failed = True
+        self.stop()
+
+    async def _tick(self) -> None:
+        """Once a second: counts, holds and rows that wait, and how late this loop is."""
+        while True:
+            due = self._clock.monotonic() + TICK
+            await self._clock.sleep(TICK)
+            self.overview.pulse.lag = max(0.0, self._clock.monotonic() - due)
+            self.overview.pulse.tick = self._clock.now().timestamp()
+            if self.steering.restless:
+                self.steering.recompute()
+            await self.supervisor.refresh(TICK)

@@ -1,0 +1,367 @@
+"""The connection of one client: reads its requests one after the other, answers what is answered here, and gives the
+rest to an exchange (sections 3 and 4).
+
+A half-closed connection counts as gone. What cannot be read any further is answered, then the connection is closed
+after it was read empty for a while, so that the answer is not lost in a reset.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from global_ingress.proxy.accesslog import refused_entry
+from global_ingress.proxy.errors import Refusal, error_body, fault_headers, response
+from global_ingress.proxy.exchange import Exchange
+from global_ingress.proxy.framing import Framer
+from global_ingress.proxy.headers import Head
+from global_ingress.proxy.local import local_answer
+from global_ingress.proxy.paths import Kind, MethodNotAllowed, Path, match
+from global_ingress.proxy.tally import bump
+from global_ingress.proxy.wheel import NEVER
+
+if TYPE_CHECKING:
+    from global_ingress.proxy.plane import Plane
+
+HIGH_WATER = 4 * 1024  # bytes waiting for the client beyond which its frontend is not read
+LOW_WATER = 1024
+PIPELINED = 64 * 1024  # bytes of further requests read ahead
+LINGER = 2.0  # seconds a refused connection is still read, so that its answer arrives
+
+
+class State(Enum):
+    """What the connection waits for."""
+
+    IDLE = "idle"  # a request
+    HEAD = "head"  # the rest of a head
+    BODY = "body"  # the rest of a body
+    BUSY = "busy"  # its exchange
+    LINGER = "linger"  # the client to read the last answer and close
+    CLOSED = "closed"
+
+
+class ClientConnection:
+    """One client's connection, as asyncio's protocol by name."""
+
+    __slots__ = (
+        "_ahead",
+        "_buffered",
+        "_exchange",
+        "_framer",
+        "_keep",
+        "_left",
+        "_path",
+        "_peer",
+        "_plane",
+        "_state",
+        "_transport",
+        "address",
+        "deadline",
+        "look",
+        "paused",
+        "write",
+    )
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._framer = Framer()
+        self._exchange: Exchange | None = None
+        self._state = State.IDLE
+        self._transport: Any = None
+        self._ahead = b""
+        self._buffered = 0
+        self._keep = True
+        self._left = 0
+        self._path: Path | None = None
+        self._peer = plane.peer("")
+        self.address = ""
+        self.paused = False
+        self.deadline = NEVER
+        self.look = NEVER
+        self.write: Any = None
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: Any) -> None:
+        plane = self._plane
+        self._transport = transport
+        self.write = transport.write
+        transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        peer = transport.get_extra_info("peername")
+        self.address = peer[0] if peer else ""
+        self._peer = plane.peer(self.address)
+        plane.clients.add(self)
+        plane.tally.client_connections = len(plane.clients)
+        self._await(plane.timeouts.client_header)
+        if len(plane.clients) > plane.limits.connections:
+            self._turn_away("too many connections are open")
+
+    def data_received(self, data: bytes) -> None:
+        state = self._state
+        if state is State.IDLE:
+            self._begin(data)
+        elif state is State.BUSY:
+            self._read_ahead(data)
+        elif state is State.HEAD or state is State.BODY:
+            self._go_on(data)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        plane = self._plane
+        self._state = State.CLOSED
+        self.deadline = NEVER
+        plane.clients.discard(self)
+        plane.tally.client_connections = len(plane.clients)
+        self._forget_body()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.client_gone("client_closed")
+
+    def pause_writing(self) -> None:
+        self.paused = True
+        self._left = self._transport.get_write_buffer_size()
+        self._await(self._plane.timeouts.client_write)
+        if self._exchange is not None:
+            self._exchange.pause()
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        if self._state is State.IDLE:
+            self._await(self._plane.timeouts.keep_alive)
+        elif self._state is State.BUSY:
+            self.deadline = NEVER
+        if self._exchange is not None:
+            self._exchange.resume()
+
+    def expired(self, now: float) -> None:
+        state = self._state
+        if state is State.LINGER:
+            self._transport.abort()
+        elif self.paused:
+            self._stalled()
+        elif state is State.IDLE:
+            self._close()
+        elif state is State.HEAD or state is State.BODY:
+            what = "head" if state is State.HEAD else "body"
+            self._refuse_unread(Refusal("request_timeout", f"the request's {what} did not come in time"))
+
+    # Reading requests.
+
+    def _begin(self, data: bytes) -> None:
+        """The first bytes of a request."""
+        plane = self._plane
+        try:
+            if self._framer.repeated(data, plane.affinity_names, plane.limits.body):
+                self._dispatch()
+                return
+        except Refusal as refusal:
+            self._refuse_unread(refusal)
+            return
+        self._await(plane.timeouts.client_header)
+        self._state = State.HEAD
+        self._go_on(data)
+
+    def _go_on(self, data: bytes) -> None:
+        """More bytes of a request that has begun."""
+        framer, plane = self._framer, self._plane
+        refusal = None
+        try:
+            if self._state is State.HEAD:
+                if not framer.read_head(data, self._peer, plane.affinity_names, plane.limits.header):
+                    if framer.empty():
+                        self._state = State.IDLE
+                    return
+                data = b""
+                refusal = self._admit(framer)
+            whole = framer.read_body(data, plane.limits.body)
+        except Refusal as broken:
+            self._refuse_unread(broken)
+            return
+        if refusal is not None:
+            self._refuse(refusal, whole=whole)
+        elif whole:
+            self._forget_body()
+            self._dispatch()
+        else:
+            self._hold_body()
+
+    def _admit(self, framer: Framer) -> Refusal | None:
+        """The head stands: what is to be refused by it alone is refused before the body is read."""
+        head, plane = framer.head, self._plane
+        if head is None:
+            return None
+        self._state = State.BODY
+        self._path = None
+        if head.length > plane.limits.body:
+            words = f"the body is larger than the limit of {plane.limits.body} bytes"
+            return Refusal("request_too_large", words)
+        if head.looped:
+            return Refusal("loop_detected", "the request has come through a global ingress before")
+        try:
+            self._path = match(head.method, head.target)
+        except Refusal as refusal:
+            return refusal
+        if head.expects and not framer.arrived():
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return None
+
+    def _hold_body(self) -> None:
+        """Part of a body has come; all connections together hold at most `limits.buffered`."""
+        plane, have = self._plane, self._framer.have
+        plane.buffered += have - self._buffered
+        self._buffered = have
+        if plane.buffered > plane.limits.buffered:
+            self._refuse_unread(Refusal("overloaded", "too many request bodies are being received"))
+        else:
+            self._await(plane.timeouts.client_body)
+
+    def _forget_body(self) -> None:
+        self._plane.buffered -= self._buffered
+        self._buffered = 0
+
+    def _dispatch(self) -> None:
+        """A whole request."""
+        plane, framer = self._plane, self._framer
+        head, body, path = framer.head, framer.body, self._path
+        if head is None or path is None:
+            return
+        self._state = State.BUSY
+        if not self.paused:
+            self.deadline = NEVER
+        self._keep = head.minor == 1 and not head.closes
+        if path.kind is Kind.PROXY:
+            exchange = self._exchange = Exchange(self, plane, head, body, anthropic=path.anthropic)
+            exchange.start()
+            return
+        status, answer, headers = local_answer(path, plane)
+        request_id = head.request_id.decode() or plane.request_id()
+        self._account(head, status, "ok" if status < 400 else "refused", None, request_id)
+        self.respond(status, answer, headers, request_id)
+        self.finished(keep=True)
+
+    def _read_ahead(self, data: bytes) -> None:
+        """Pipelined requests wait for their turn; beyond a bound they wait in the kernel."""
+        self._ahead += data
+        if len(self._ahead) > PIPELINED:
+            self._transport.pause_reading()
+
+    # What the exchange asks.
+
+    def keeps(self) -> bool:
+        return self._keep and not self._plane.closing
+
+    def respond(self, status: int, body: bytes, headers: bytes, request_id: str) -> int:
+        head = self._framer.head
+        lines = b"x-request-id: %b\r\n%b" % (request_id.encode(), headers)
+        head_only = head is not None and head.method == b"HEAD"
+        self.write(response(status, body, lines, close=not self.keeps(), head_only=head_only))
+        return 0 if head_only else len(body)
+
+    def finished(self, *, keep: bool) -> None:
+        self._exchange = None
+        if self._state is State.CLOSED:
+            return
+        if not (keep and self.keeps()):
+            self._close()
+            return
+        self._state = State.IDLE
+        rest = self._framer.rest()
+        if rest or self._ahead:
+            self._ahead = rest + self._ahead
+            self._plane.loop.call_soon(self._go_on_ahead)  # not at once: a long row of small requests would nest
+        elif not self.paused:
+            self._await(self._plane.timeouts.keep_alive)
+
+    def _go_on_ahead(self) -> None:
+        """Serve what was sent while the last request was busy."""
+        if self._state is State.IDLE:
+            data, self._ahead = self._ahead, b""
+            if len(data) > PIPELINED:
+                self._transport.resume_reading()
+            self._begin(data)
+
+    # Saying no, and ending.
+
+    def _refuse(self, refusal: Refusal, *, whole: bool) -> None:
+        """Answer no; with the request read whole the connection goes on, else it is closed."""
+        if not whole:
+            self._keep = False
+        plane, head = self._plane, self._framer.head
+        request_id = head.request_id.decode() if head is not None and head.request_id else plane.request_id()
+        fault = refusal.fault
+        headers = fault_headers(fault)
+        if isinstance(refusal, MethodNotAllowed):
+            headers += b"Allow: %b\r\n" % refusal.allow.encode()
+        anthropic = head is not None and head.target.startswith(b"/v1/messages")
+        body = error_body(fault, str(refusal), refusal.param, anthropic=anthropic)
+        self._forget_body()
+        self._account(head, fault.status, "refused", fault.code, request_id)
+        self.respond(fault.status, body, headers, request_id)
+        self._framer.forget()
+        if whole:
+            self.finished(keep=True)
+        else:
+            self._linger()
+
+    def _refuse_unread(self, refusal: Refusal) -> None:
+        if self._state is State.HEAD:
+            self._keep = False
+        self._refuse(refusal, whole=False)
+
+    def _turn_away(self, words: str) -> None:
+        self._refuse(Refusal("overloaded", words), whole=False)
+
+    def _linger(self) -> None:
+        """No more is read as a request; the connection ends when the client has ended it, or soon."""
+        self._state = State.LINGER
+        self._transport.write_eof()
+        self._await(LINGER)
+
+    def _stalled(self) -> None:
+        """Nothing was taken for `client_write`: as gone as a client can be. A slow one that moves is left alone."""
+        left = self._transport.get_write_buffer_size()
+        if left < self._left:
+            self._left = left
+            self._await(self._plane.timeouts.client_write)
+            return
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.client_gone("client_stalled")
+        self._transport.abort()
+
+    def _close(self) -> None:
+        """Close once everything written has been taken, or after `client_write`."""
+        self._state = State.LINGER
+        self._await(self._plane.timeouts.client_write)
+        self._transport.close()
+
+    def _await(self, seconds: float) -> None:
+        self.deadline = self._plane.clock() + seconds
+        if self.deadline < self.look:
+            self._plane.wheel.watch(self)
+
+    def close_if_idle(self) -> None:
+        """While draining: a connection that carries nothing is closed."""
+        if self._state is State.IDLE and not self._ahead:
+            self._close()
+
+    def end_now(self) -> None:
+        """Time is up: what runs ends by R1."""
+        if self._exchange is not None:
+            self._exchange.cut_for_drain()
+        elif self._state is not State.LINGER:
+            self._close()
+
+    def _account(self, head: Head | None, status: int, outcome: str, code: str | None, request_id: str) -> None:
+        """Count and log what no exchange has taken: refusals of ours, and what is answered here."""
+        plane = self._plane
+        if outcome == "refused":
+            plane.nowhere.request(status, outcome, False, 0.0)
+            bump(plane.tally.refusals, code or "local")
+        if plane.log is None:
+            return
+        method = head.method.decode("ascii", "replace") if head is not None else "-"
+        path = head.target.partition(b"?")[0].decode("ascii", "replace") if head is not None else "-"
+        plane.log_entry(refused_entry(plane.wall(), request_id, method, path, status, outcome, code, self.address))

@@ -1,0 +1,198 @@
+"""A worker process: the data listener and the connections to frontends, nothing else (I53).
+
+Started by the supervisor with inherited descriptors: its listening socket, its control socket, the shared ledger. It
+does what it is told and ends when the supervisor is gone. Signals to the process group are the supervisor's business.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+
+from global_ingress.proxy import control
+from global_ingress.proxy.accesslog import AccessLog, json_line, text_line
+from global_ingress.proxy.counts import Notice, encode_counts, encode_notice
+from global_ingress.proxy.ledger import Ledger
+from global_ingress.proxy.plane import Plane
+from global_ingress.proxy.routes import Drain, decode_drain, decode_routes
+from global_ingress.proxy.server import ClientConnection
+
+_log = logging.getLogger("global_ingress.worker")
+
+ORPHANED = Drain(delay=0.0, timeout=30.0)  # the supervisor is gone: nobody will say more
+QUEUE_EMPTY = 0.1  # seconds without a new connection after which the listener's queue counts as empty
+
+
+class Worker:
+    """The life of the process, from the first routes to the last stream."""
+
+    def __init__(self, args: argparse.Namespace, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._index = args.index
+        self._listener = socket.socket(fileno=args.listen_fd)
+        ledger = Ledger(args.ledger_fd, args.workers, args.index)
+        self._access = _access_log(args.access_log, args.log_format)
+        self.plane = Plane(
+            loop, time.monotonic, time.monotonic_ns, time.time, ledger, self._access, self._notify, self._item_failed
+        )
+        self._server: asyncio.Server | None = None
+        self._draining: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.ended = asyncio.Event()
+        self._control = control.Control(socket.socket(fileno=args.control_fd), loop, self._told, self._orphaned)
+
+    def _told(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
+        """One message of the supervisor."""
+        if kind == control.TURNS:
+            numbers = [int.from_bytes(payload[at : at + 4], "big") for at in range(0, len(payload), 4)]
+            self.plane.add_turns(numbers, fds)
+        elif kind == control.ROUTES:
+            self.plane.apply(decode_routes(payload))
+            if self._server is None and self._draining is None:
+                self._start(self._listen())
+        elif kind == control.REPORT:
+            self._report()
+        elif kind == control.DRAIN:
+            self._drain(decode_drain(payload))
+        elif kind == control.END:
+            self._end_now()
+        else:
+            _log.error("unknown control message", extra={"kind": kind.decode("ascii", "replace")})
+
+    def _report(self) -> None:
+        plane = self.plane
+        counts = plane.tally.counts(
+            buffered=plane.buffered,
+            log_dropped=self._access.dropped if self._access is not None else 0,
+            loop_lag=plane.wheel.lag,
+            last_tick=plane.wall() - (plane.clock() - plane.wheel.last),
+        )
+        self._control.send(control.COUNTS, encode_counts(counts))
+
+    async def _listen(self) -> None:
+        plane = self.plane
+        plane.wheel.start()
+        factory = lambda: ClientConnection(plane)  # noqa: E731
+        self._server = await self._loop.create_server(factory, sock=self._listener, backlog=4096)  # type: ignore[arg-type]
+        self._control.send(control.LISTENING)
+
+    def _start(self, work) -> None:  # type: ignore[no-untyped-def]
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.critical("worker failed", exc_info=error)
+            self.ended.set()
+
+    def _drain(self, drain: Drain) -> None:
+        if self._draining is None:
+            self.plane.draining = True
+            self._draining = self._loop.create_task(self._drained(drain))
+            self._draining.add_done_callback(self._done)
+
+    async def _drained(self, drain: Drain) -> None:
+        """Serve on for the delay, empty the listener's queue, let streams finish, cut the rest (I52)."""
+        plane = self.plane
+        await asyncio.sleep(drain.delay)
+        plane.closing = True
+        await self._stop_accepting()
+        for client in list(plane.clients):
+            client.close_if_idle()
+        deadline = plane.clock() + drain.timeout
+        while plane.clients and plane.clock() < deadline:
+            await asyncio.sleep(min(0.05, max(0.0, deadline - plane.clock())))
+        await self._cut_all()
+
+    async def _stop_accepting(self) -> None:
+        """Accept until the queue is empty, so that nobody who has connected is reset, then close the listener."""
+        if self._server is not None:
+            await asyncio.sleep(QUEUE_EMPTY)
+            self._server.close()
+
+    async def _cut_all(self) -> None:
+        plane = self.plane
+        for client in list(plane.clients):
+            client.end_now()
+        deadline = plane.clock() + 1.0
+        while plane.clients and plane.clock() < deadline:
+            await asyncio.sleep(0.01)
+        self.ended.set()
+
+    def _end_now(self) -> None:
+        if self._draining is not None:
+            self._draining.cancel()
+        self.plane.draining = self.plane.closing = True
+        if self._server is not None:
+            self._server.close()
+        self._start(self._cut_all())
+
+    def _orphaned(self) -> None:
+        if not self.ended.is_set():
+            _log.warning("the supervisor is gone, draining")
+            self._drain(ORPHANED)
+
+    def _notify(self, notice: Notice) -> None:
+        self._control.send(control.NOTICE, encode_notice(notice))
+
+    def _item_failed(self, error: BaseException) -> None:
+        _log.error("a connection's timer failed", exc_info=error)
+
+    def close(self) -> None:
+        """The last thing: what was counted and logged gets out."""
+        self._report()
+        self._control.close()
+        self.plane.wheel.stop()
+        if self._access is not None:
+            self._access.close(2.0)
+
+
+def _access_log(where: str, form: str) -> AccessLog | None:
+    if where == "off":
+        return None
+    fd = 1 if where == "stdout" else os.open(where, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+    return AccessLog(fd, text_line if form == "text" else json_line)
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="global-ingress worker", description="Started by `global-ingress serve`.")
+    for name in ("--index", "--workers", "--listen-fd", "--control-fd", "--ledger-fd"):
+        parser.add_argument(name, type=int, required=True)
+    parser.add_argument("--loop", choices=("uvloop", "asyncio"), default="uvloop")
+    parser.add_argument("--log-format", choices=("json", "text"), default="json")
+    parser.add_argument("--log-level", default="info")
+    parser.add_argument("--access-log", default="stdout")
+    return parser.parse_args(argv)
+
+
+async def _serve(args: argparse.Namespace) -> None:
+    worker = Worker(args, asyncio.get_running_loop())
+    await worker.ended.wait()
+    worker.close()
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The process: until it has drained."""
+    args = _arguments(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    logging.basicConfig(level=args.log_level.upper())
+    if args.loop == "uvloop":
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(args))
+    else:
+        asyncio.run(_serve(args))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""What is made from the settings' declarations is as they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from global_ingress.proxy import settings_docs
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_settings_page_is_fresh() -> None:
+    """python -m global_ingress.proxy.settings_docs > docs/settings.md"""
+    assert (ROOT / "docs" / "settings.md").read_text() == settings_docs.page()
+
+
+def test_the_published_schema_is_fresh() -> None:
+    """global-ingress schema > examples/ingress.schema.json"""
+    assert json.loads((ROOT / "examples" / "ingress.schema.json").read_text()) == settings_docs.json_schema()
