@@ -51,13 +51,18 @@ class Child:
         self._popen = popen
 
     def __repr__(self) -> str:
-        state = "running" if self.alive() else f"ended {self._popen.returncode}"
-        return f"<{self.name} pid {self.pid} {state}>"
+        ended = self._ended()
+        return f"<{self.name} pid {self.pid} {'running' if ended is None else f'ended with {ended}'}>"
 
     def alive(self) -> bool:
+        return self._ended() is None
+
+    def _ended(self) -> int | None:
+        """Exit code or signal number of a leader that has ended; it is looked at, not reaped."""
         if self._popen.returncode is not None:
-            return False
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+            return self._popen.returncode
+        seen = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return None if seen is None else seen.si_status
 
     def signal(self, number: signal.Signals, *, group: bool = True) -> None:
         """Signal the group (or only its leader); a process that has ended is a fault of the caller."""
