@@ -65,6 +65,25 @@ def check(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Se
 
 
 @app.command()
+def serve(
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Settings file [env: GLOBAL_INGRESS_CONFIG].")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Data listener [env: GLOBAL_INGRESS_LISTEN].")
+    ] = None,
+    admin: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Admin listener [env: GLOBAL_INGRESS_ADMIN].")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Worker processes [env: GLOBAL_INGRESS_WORKERS].")] = None,
+) -> None:
+    """Run the load balancer. A flag beats its variable, which beats the file."""
+    from global_ingress.proxy.app import serve_command
+
+    raise typer.Exit(serve_command(config, listen, admin, workers))
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON Schema of the settings file."""
     import json

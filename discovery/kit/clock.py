@@ -37,6 +37,11 @@ class SystemClock:
 
 SYSTEM_CLOCK = SystemClock()
 
+# The bare functions, for code that asks for the time with every read of a socket.
+monotonic = time.monotonic
+monotonic_ns = time.monotonic_ns
+wall = time.time
+
 
 def rfc3339(moment: datetime) -> str:
     """`2026-11-30T12:00:00.000Z`, whatever zone the moment was given in."""

@@ -12,7 +12,7 @@ import os
 import ssl
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from global_ingress.proxy.accesslog import AccessLog, Entry
 from global_ingress.proxy.attempt import UNCONNECTED, Budget, Trouble
@@ -33,29 +33,35 @@ if TYPE_CHECKING:
 _IDS = 256  # request ids made at once
 
 
+class Times(NamedTuple):
+    """The clocks of a data plane: seconds and nanoseconds that only grow, and seconds since the epoch."""
+
+    monotonic: Callable[[], float]
+    monotonic_ns: Callable[[], int]
+    wall: Callable[[], float]
+
+
 class Plane:
     """What one worker knows and shares. Public attributes are read by its connections and exchanges."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        clock: Callable[[], float],
-        clock_ns: Callable[[], int],
-        wall: Callable[[], float],
+        times: Times,
         ledger: Ledger,
         log: AccessLog | None,
         notify: Callable[[Notice], None],
-        failed: Callable[[BaseException], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self.loop = loop
-        self.clock = clock
-        self.clock_ns = clock_ns
-        self.wall = wall
+        self.clock = times.monotonic
+        self.clock_ns = times.monotonic_ns
+        self.wall = times.wall
         self.ledger = ledger
         self.log = log
         self.notify = notify
         self.tally = Tally()
-        self.wheel = Wheel(loop, clock, self._tick, failed)
+        self.wheel = Wheel(loop, self.clock, self._tick, failed)
         self.nowhere = self.tally.track(OTHER, "")
         self.turns: dict[int, Turn] = {}
         self.frontends: dict[str, Frontend] = {}
@@ -65,6 +71,7 @@ class Plane:
         self.budget = Budget(0.0)
         self.routes: Routes | None = None
         self.clients: set[ClientConnection] = set()
+        self._deserted: asyncio.Event | None = None
         self.timeouts: Timeouts
         self.limits: Limits
         self.retries: Retries
@@ -74,7 +81,7 @@ class Plane:
         self.buffered = 0
         self._trusted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
         self._ids: list[str] = []
-        self._second = clock()
+        self._second = self.clock()
 
     def apply(self, routes: Routes) -> None:
         """Swap to these routes. All counters they name have been given by `add_turns`."""
@@ -120,6 +127,19 @@ class Plane:
             in_flight_limit=routes.limits.in_flight_per_pool,
             tally=self.tally,
         )
+
+    def leave(self, client: ClientConnection) -> None:
+        """A client's connection is closed."""
+        self.clients.discard(client)
+        self.tally.client_connections = len(self.clients)
+        if self._deserted is not None and not self.clients:
+            self._deserted.set()
+
+    async def deserted(self) -> None:
+        """Wait until no client is connected."""
+        self._deserted = asyncio.Event()
+        if self.clients:
+            await self._deserted.wait()
 
     def ready(self) -> bool:
         """Whether this worker could serve a request now, as far as it was told."""

@@ -112,8 +112,7 @@ class ClientConnection:
         plane = self._plane
         self._state = State.CLOSED
         self.deadline = NEVER
-        plane.clients.discard(self)
-        plane.tally.client_connections = len(plane.clients)
+        plane.leave(self)
         self._forget_body()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:

@@ -32,7 +32,7 @@ class Wheel:
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
         every_tick: Callable[[float], None],
-        failed: Callable[[BaseException], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self._loop = loop
         self._clock = clock

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
+import contextlib
 import os
 import signal
 import socket
 import sys
-import time
+from collections.abc import Coroutine
+from typing import Any
 
+from discovery.kit import log
+from discovery.kit.clock import SYSTEM_CLOCK, monotonic, monotonic_ns, wall
 from global_ingress.proxy import control
 from global_ingress.proxy.accesslog import AccessLog, json_line, text_line
 from global_ingress.proxy.counts import Notice, encode_counts, encode_notice
 from global_ingress.proxy.ledger import Ledger
-from global_ingress.proxy.plane import Plane
+from global_ingress.proxy.plane import Plane, Times
 from global_ingress.proxy.routes import Drain, decode_drain, decode_routes
 from global_ingress.proxy.server import ClientConnection
 
-_log = logging.getLogger("global_ingress.worker")
+_log = log.logger("global_ingress.worker")
 
 ORPHANED = Drain(delay=0.0, timeout=30.0)  # the supervisor is gone: nobody will say more
-QUEUE_EMPTY = 0.1  # seconds without a new connection after which the listener's queue counts as empty
+QUEUE_EMPTY = 0.1  # seconds in which what waits in the listener's queue is accepted
+LAST_WORDS = 1.0  # seconds for the last bytes to leave
 
 
 class Worker:
@@ -34,13 +38,12 @@ class Worker:
 
     def __init__(self, args: argparse.Namespace, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._index = args.index
+        self._clock = SYSTEM_CLOCK
         self._listener = socket.socket(fileno=args.listen_fd)
         ledger = Ledger(args.ledger_fd, args.workers, args.index)
         self._access = _access_log(args.access_log, args.log_format)
-        self.plane = Plane(
-            loop, time.monotonic, time.monotonic_ns, time.time, ledger, self._access, self._notify, self._item_failed
-        )
+        times = Times(monotonic, monotonic_ns, wall)
+        self.plane = Plane(loop, times, ledger, self._access, self._notify, self._item_failed)
         self._server: asyncio.Server | None = None
         self._draining: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -63,7 +66,7 @@ class Worker:
         elif kind == control.END:
             self._end_now()
         else:
-            _log.error("unknown control message", extra={"kind": kind.decode("ascii", "replace")})
+            _log.error("unknown control message", kind=kind.decode("ascii", "replace"))
 
     def _report(self) -> None:
         plane = self.plane
@@ -82,15 +85,15 @@ class Worker:
         self._server = await self._loop.create_server(factory, sock=self._listener, backlog=4096)  # type: ignore[arg-type]
         self._control.send(control.LISTENING)
 
-    def _start(self, work) -> None:  # type: ignore[no-untyped-def]
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.critical("worker failed", exc_info=error)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            _log.exception("worker failed", error)
             self.ended.set()
 
     def _drain(self, drain: Drain) -> None:
@@ -102,29 +105,30 @@ class Worker:
     async def _drained(self, drain: Drain) -> None:
         """Serve on for the delay, empty the listener's queue, let streams finish, cut the rest (I52)."""
         plane = self.plane
-        await asyncio.sleep(drain.delay)
+        await self._clock.sleep(drain.delay)
         plane.closing = True
         await self._stop_accepting()
         for client in list(plane.clients):
             client.close_if_idle()
-        deadline = plane.clock() + drain.timeout
-        while plane.clients and plane.clock() < deadline:
-            await asyncio.sleep(min(0.05, max(0.0, deadline - plane.clock())))
+        await self._until_deserted(drain.timeout)
         await self._cut_all()
 
     async def _stop_accepting(self) -> None:
         """Accept until the queue is empty, so that nobody who has connected is reset, then close the listener."""
         if self._server is not None:
-            await asyncio.sleep(QUEUE_EMPTY)
+            await self._clock.sleep(QUEUE_EMPTY)
             self._server.close()
 
+    async def _until_deserted(self, limit: float) -> None:
+        """Wait until no client is connected, for at most `limit` seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                await self.plane.deserted()
+
     async def _cut_all(self) -> None:
-        plane = self.plane
-        for client in list(plane.clients):
+        for client in list(self.plane.clients):
             client.end_now()
-        deadline = plane.clock() + 1.0
-        while plane.clients and plane.clock() < deadline:
-            await asyncio.sleep(0.01)
+        await self._until_deserted(LAST_WORDS)
         self.ended.set()
 
     def _end_now(self) -> None:
@@ -143,8 +147,8 @@ class Worker:
     def _notify(self, notice: Notice) -> None:
         self._control.send(control.NOTICE, encode_notice(notice))
 
-    def _item_failed(self, error: BaseException) -> None:
-        _log.error("a connection's timer failed", exc_info=error)
+    def _item_failed(self, error: Exception) -> None:
+        _log.exception("a connection's timer failed", error)
 
     def close(self) -> None:
         """The last thing: what was counted and logged gets out."""
@@ -184,7 +188,7 @@ def main(argv: list[str] | None = None) -> None:
     args = _arguments(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    logging.basicConfig(level=args.log_level.upper())
+    log.configure(args.log_format, args.log_level, sys.stderr)
     if args.loop == "uvloop":
         import uvloop
 
