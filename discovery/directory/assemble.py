@@ -265,7 +265,7 @@ def _routers(found: Iterable[Router]) -> tuple[Router, ...]:
         replace(router, id=f"{router.cluster}/{router.id}") if len(clusters[router.id]) > 1 else router
         for router in unique
     )
-    return tuple(sorted(told_apart, key=lambda router: (router.id, router.cluster, router.url)))
+    return tuple(sorted(told_apart, key=lambda router: (router.id, router.cluster, router.url, router.region)))
 
 
 def _marks(key: PoolKey, told: list[_Told], rules: NamingRules) -> tuple[str, str | None, tuple[Warned, ...]]:
