@@ -172,7 +172,8 @@ def refused(source: str, namespace: str, fault: MalformedSlice) -> Verdict:
 
 
 def _verdict_order(verdict: Verdict) -> tuple[str, ...]:
-    return (verdict.source, verdict.namespace, verdict.name, verdict.reason or "", verdict.detail)
+    said = (verdict.reason or "", verdict.detail, verdict.role or "", str(verdict.key))
+    return (verdict.source, verdict.namespace, verdict.name, *said)
 
 
 def _warning_order(warned: Warned) -> tuple[str, str, str, int]:
