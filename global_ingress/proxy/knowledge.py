@@ -23,6 +23,7 @@ from global_ingress.proxy.settings_sections import Probe
 
 IDLE_INTERVAL = 30.0  # between two looks at a pool's models when probing is off
 IDLE_TIMEOUT = 5.0
+SOON = 1.0  # between the first two looks at a pool that joined
 AT_ONCE = 32
 PER_SECOND = 200  # questions; with more frontends than this allows, the interval grows instead
 
@@ -50,6 +51,7 @@ class Knowledge:
         self._probe: Probe | None = None
         self._subjects: dict[PoolKey, Subject] = {}
         self._due: dict[PoolKey, float] = {}
+        self._times: dict[PoolKey, int] = {}
         self._asking: set[PoolKey] = set()
         self._said: dict[PoolKey, PoolSaid] = {}
         self._probed: dict[str, Probed] = {}
@@ -81,6 +83,7 @@ class Knowledge:
         self._urls = frozenset(frontend.url for subject in subjects for frontend in subject.pool.frontends)
         self._said = {key: one for key, one in self._said.items() if key in self._subjects}
         self._probed = {url: one for url, one in self._probed.items() if url in self._urls}
+        self._times = {key: n for key, n in self._times.items() if key in self._subjects}
         now = self._clock.monotonic()
         self._due = {key: self._due.get(key, now) for key in self._subjects}
         self._bell.set()
@@ -88,9 +91,12 @@ class Knowledge:
     @property
     def interval(self) -> float:
         """Seconds between two looks at one pool."""
-        wanted = self._probe.interval if self._probe else IDLE_INTERVAL
         questions = len(self._subjects) + (len(self._urls) if self._probe else 0)
-        return max(wanted, questions / PER_SECOND)
+        return max(self._wanted, questions / PER_SECOND)
+
+    @property
+    def _wanted(self) -> float:
+        return self._probe.interval if self._probe else IDLE_INTERVAL
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -123,10 +129,18 @@ class Knowledge:
         finally:
             self._asking.discard(key)
             if key in self._due:
-                self._due[key] = self._clock.monotonic() + self.interval
+                self._due[key] = self._clock.monotonic() + self._pause(key)
             self._bell.set()
         if before != self._state(subject):
             self._changed()
+
+    def _pause(self, key: PoolKey) -> float:
+        """Seconds until this pool is asked again. A pool that has just joined may still be loading its models, so it
+        is asked again soon, then less and less often, unless there are too many to ask."""
+        times = self._times[key] = self._times.get(key, 0) + 1
+        if self.interval > self._wanted:
+            return self.interval
+        return min(self.interval, SOON * float(1 << min(times - 1, 16)))
 
     def _state(self, subject: Subject) -> tuple[object, ...]:
         """What decisions depend on."""
