@@ -7,6 +7,7 @@ takes the next pool after the one that failed and does not move the cursor.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from global_ingress.proxy.turns import Turn
 
 if TYPE_CHECKING:
     from global_ingress.proxy.upstream import Connection
+
+CHOICES = 8  # pools beyond which least_requests compares two, not all
 
 Draw = Callable[[], int]
 
@@ -97,55 +100,43 @@ class Chooser:
         self._limit = in_flight_limit
         self._tally = tally
         self._policy = route.policy
-        self._local = frozenset(p.index for p in places if route.policy == "local_first" and p.pool.region == region)
-        self._plain = route.policy == "round_robin" and in_flight_limit is None
+        local = frozenset(p.index for p in places if route.policy == "local_first" and p.pool.region == region)
+        self._local = tuple(index for index in route.sequence if index in local)
+        self._remote = tuple(index for index in route.sequence if index not in local)
+        self._spilled = itertools.count(1).__next__
         self.nowhere = tally.track(route.id, "")
 
     def first(self, key: bytes | None) -> tuple[Place, Frontend] | None:
         """The place whose turn it is; None when every pool is full (or there is none)."""
-        if key is not None and self.affinity is not None:
-            return self._one_of(self._by_hash(key), ())
-        if self._plain:
-            places, sequence = self.places, self.sequence
-            size = len(sequence)
-            for _ in range(2 * size):
-                place = places[sequence[(self._draw() - 1) % size]]
-                frontend = self._usable(place, ())
-                if frontend is not None:
-                    return place, frontend
-            return self._panic(())
-        return self._by_policy(())
+        found = self._by_policy(()) if key is None else self._one_of(self._by_hash(key), ())
+        return found or self._panic(())
 
     def next(
         self, after: Place, key: bytes | None, tried: Collection[Frontend], *, again: bool
     ) -> tuple[Place, Frontend] | None:
         """Where a repeat goes: the next pool that was not tried, then an untried frontend of a tried one, and with
         `again` any usable one at all."""
-        if key is not None and self.affinity is not None:
-            order = self._by_hash(key)
-        elif self._policy == "local_first":
-            found = self._by_policy(tried)
-            if found is not None and not _tried(found[0], tried):
-                return found
-            order = self._after(after)
-        else:
-            order = self._after(after)
+        order = self._after(after) if key is None else self._by_hash(key)
+        found = None
+        if key is None and self._local:
+            # The neighbour of the own region would get all that the own region cannot take.
+            found = self._turn(self._remote, self._spilled, tried)
         fresh = [place for place in order if not _tried(place, tried)]
-        found = self._one_of(fresh, tried) or self._one_of(order, tried)
-        if found is None:
-            found = self._panic(tried)
+        found = found or self._one_of(fresh, tried) or self._one_of(order, tried) or self._panic(tried)
         if found is None and again:
             found = self._one_of(order, ()) or self._panic(())
         return found
 
-    def _after(self, place: Place) -> list[Place]:
-        """All places in the order of turns, from the one after `place`; each once."""
+    def _from(self, place: Place) -> list[Place]:
+        """All places in the order of turns, from `place`; each once."""
         sequence = self.sequence
-        if not sequence:
-            return []
-        start = sequence.index(place.index) + 1 if place.index in sequence else 0
-        order = dict.fromkeys(sequence[(start + n) % len(sequence)] for n in range(len(sequence)))
-        return [self.places[index] for index in order]
+        start = sequence.index(place.index) if place.index in sequence else 0
+        return [self.places[index] for index in dict.fromkeys(sequence[start:] + sequence[:start])]
+
+    def _after(self, place: Place) -> list[Place]:
+        """The same, but `place` is the last."""
+        order = self._from(place)
+        return order[1:] + order[:1] if order and order[0] is place else order
 
     def _by_hash(self, key: bytes) -> list[Place]:
         """Rendezvous hashing: only the sessions of a lost pool move (I22)."""
@@ -157,39 +148,34 @@ class Chooser:
         return sorted(live, key=rank, reverse=True)
 
     def _by_policy(self, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
-        """local_first, least_requests, and any policy with a limit on what a pool may have in flight."""
-        size = len(self.sequence)
-        if not size:
-            return None
-        order = [self.places[self.sequence[(self._draw() - 1) % size]]]
-        order += [place for place in self._after(order[0]) if place is not order[0]]
-        if self._policy == "least_requests":
-            if len(order) > 8:
-                order = order[:2]
-            order.sort(key=lambda place: self._load(place.pool) / place.weight)
-        elif self._local:
-            local = self._turn_among(self._local, order[0], tried)
-            if local is not None:
-                return local
-            others = frozenset(range(len(self.places))) - self._local
-            found = self._turn_among(others, order[0], tried)
-            if found is not None:
-                return found
-        return self._one_of(order, tried) or self._panic(tried)
+        if self._policy == "round_robin":
+            return self._turn(self.sequence, self._draw, tried)
+        if self._policy == "local_first":
+            return self._turn(self._local, self._draw, tried) or self._turn(self._remote, self._spilled, tried)
+        return self._least(tried)
 
-    def _turn_among(
-        self, wanted: frozenset[int], drawn: Place, tried: Collection[Frontend]
+    def _turn(
+        self, sequence: tuple[int, ...], draw: Draw, tried: Collection[Frontend]
     ) -> tuple[Place, Frontend] | None:
-        """Draw on until the turn is one of `wanted` that may be used."""
-        size = len(self.sequence)
-        place = drawn
+        """Draw until the turn is that of a place that may be used; None when nobody may in two rounds."""
+        places, size = self.places, len(sequence)
         for _ in range(2 * size):
-            if place.index in wanted:
-                frontend = self._usable(place, tried)
-                if frontend is not None:
-                    return place, frontend
-            place = self.places[self.sequence[(self._draw() - 1) % size]]
+            place = places[sequence[(draw() - 1) % size]]
+            frontend = self._usable(place, tried)
+            if frontend is not None:
+                return place, frontend
         return None
+
+    def _least(self, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
+        """Fewest in flight for their weight, of two choices above CHOICES pools; equals take turns."""
+        if not self.sequence:
+            return None
+        drawn = self.places[self.sequence[(self._draw() - 1) % len(self.sequence)]]
+        order = self._from(drawn)
+        if len(order) > CHOICES:
+            order = order[:2]
+        order.sort(key=lambda place: self._load(place.pool) / place.weight)
+        return self._one_of(order, tried)
 
     def _one_of(self, order: list[Place], tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
         for place in order:
@@ -236,7 +222,7 @@ class Chooser:
         if not self.sequence:
             return None
         drawn = self.places[self.sequence[(self._draw() - 1) % len(self.sequence)]]
-        order = [drawn, *self._after(drawn)]
+        order = self._from(drawn)
         for desperate in (False, True):
             for place in order:
                 if self._full(place.pool):

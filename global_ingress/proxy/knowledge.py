@@ -22,8 +22,8 @@ from global_ingress.proxy.said import Entry, PoolSaid, Probed
 from global_ingress.proxy.settings_sections import Probe
 
 IDLE_INTERVAL = 30.0  # between two looks at a pool's models when probing is off
+FIRST_INTERVAL = 1.0  # between the first two looks at a pool that has joined, doubled from look to look
 IDLE_TIMEOUT = 5.0
-SOON = 1.0  # between the first two looks at a pool that joined
 AT_ONCE = 32
 PER_SECOND = 200  # questions; with more frontends than this allows, the interval grows instead
 
@@ -51,7 +51,7 @@ class Knowledge:
         self._probe: Probe | None = None
         self._subjects: dict[PoolKey, Subject] = {}
         self._due: dict[PoolKey, float] = {}
-        self._times: dict[PoolKey, int] = {}
+        self._looks: dict[PoolKey, int] = {}
         self._asking: set[PoolKey] = set()
         self._said: dict[PoolKey, PoolSaid] = {}
         self._probed: dict[str, Probed] = {}
@@ -83,20 +83,26 @@ class Knowledge:
         self._urls = frozenset(frontend.url for subject in subjects for frontend in subject.pool.frontends)
         self._said = {key: one for key, one in self._said.items() if key in self._subjects}
         self._probed = {url: one for url, one in self._probed.items() if url in self._urls}
-        self._times = {key: n for key, n in self._times.items() if key in self._subjects}
         now = self._clock.monotonic()
         self._due = {key: self._due.get(key, now) for key in self._subjects}
+        self._looks = {key: looks for key, looks in self._looks.items() if key in self._subjects}
         self._bell.set()
 
     @property
     def interval(self) -> float:
         """Seconds between two looks at one pool."""
-        questions = len(self._subjects) + (len(self._urls) if self._probe else 0)
-        return max(self._wanted, questions / PER_SECOND)
+        wanted = self._probe.interval if self._probe else IDLE_INTERVAL
+        return max(wanted, self._crowded)
 
     @property
-    def _wanted(self) -> float:
-        return self._probe.interval if self._probe else IDLE_INTERVAL
+    def _crowded(self) -> float:
+        """The least interval that keeps to the questions allowed."""
+        return (len(self._subjects) + (len(self._urls) if self._probe else 0)) / PER_SECOND
+
+    def _pause(self, key: PoolKey) -> float:
+        """Until the next look at this pool: soon after it joined, when it may still be loading its models."""
+        looks = self._looks[key] = self._looks.get(key, 0) + 1
+        return max(min(self.interval, FIRST_INTERVAL * 2.0 ** min(looks - 1, 10)), self._crowded)
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -133,14 +139,6 @@ class Knowledge:
             self._bell.set()
         if before != self._state(subject):
             self._changed()
-
-    def _pause(self, key: PoolKey) -> float:
-        """Seconds until this pool is asked again. A pool that has just joined may still be loading its models, so it
-        is asked again soon, then less and less often, unless there are too many to ask."""
-        times = self._times[key] = self._times.get(key, 0) + 1
-        if self.interval > self._wanted:
-            return self.interval
-        return min(self.interval, SOON * float(1 << min(times - 1, 16)))
 
     def _state(self, subject: Subject) -> tuple[object, ...]:
         """What decisions depend on."""
@@ -227,10 +225,10 @@ class Knowledge:
 
 
 def new_client() -> httpx.AsyncClient:
-    """A client for these questions: no proxies of the environment, no redirects, few connections kept."""
+    """A client for these questions: no proxies of the environment, no redirects, no connection kept."""
     return httpx.AsyncClient(
         trust_env=False,
         follow_redirects=False,
-        limits=httpx.Limits(max_connections=2 * AT_ONCE, max_keepalive_connections=AT_ONCE, keepalive_expiry=4.0),
+        limits=httpx.Limits(max_connections=2 * AT_ONCE, max_keepalive_connections=0),
         timeout=None,
     )

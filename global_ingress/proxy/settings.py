@@ -23,8 +23,6 @@ from global_ingress.proxy.yaml_places import Document, Place
 
 __all__ = ["Address", "Fault", "Settings", "SettingsFault", "as_written", "decoded", "load", "with_overrides"]
 
-MAX_WORKERS = 256
-
 
 def decoded(content: bytes, *, name: str) -> str:
     """The text of a file. Raises SettingsFault at the first byte that is no UTF-8."""
@@ -123,8 +121,8 @@ def with_overrides(
 
 def _workers(given: str | int) -> int:
     count = int(given) if isinstance(given, int) or (given.isascii() and given.isdigit() and len(given) < 10) else 0
-    if not 1 <= count <= MAX_WORKERS:
-        raise values.NotAllowed(f"must be a whole number from 1 to {MAX_WORKERS}")
+    if not 1 <= count <= values.MAX_WORKERS:
+        raise values.NotAllowed(f"must be a whole number from 1 to {values.MAX_WORKERS}")
     return count
 
 

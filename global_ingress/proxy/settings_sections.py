@@ -37,7 +37,7 @@ from global_ingress.proxy.settings_types import (
     Url,
     Weight,
 )
-from global_ingress.proxy.settings_values import Address, NotAllowed, name
+from global_ingress.proxy.settings_values import MAX_WORKERS, Address, NotAllowed, name
 
 
 class Section(BaseModel):
@@ -277,7 +277,7 @@ class Settings(Section):
     admin: OrOff[Listen] = Field(
         default=Address("127.0.0.1", 9090), description="Where status, metrics and health are served."
     )
-    workers: int = Field(default=1, ge=1, le=256, description="Processes that serve clients.")
+    workers: int = Field(default=1, ge=1, le=MAX_WORKERS, description="Processes that serve clients.")
     region: Name | None = Field(default=None, description="Where this ingress runs; for `local_first` and metrics.")
     discovery: Discovery
     models: Optional[OneOrMore[Model]] = Field(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 MIN_DURATION, MAX_DURATION = 0.001, 30 * 86400.0
 MAX_SIZE = 1 << 40
+MAX_WORKERS = 256
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h)")
 _SIZE = re.compile(r"([0-9]{1,15}) ?(B|kB|MB|GB|KiB|MiB|GiB)")
 _BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -178,6 +179,8 @@ def network(value: object) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def name(value: object) -> str:
+    if isinstance(value, int | float):
+        raise NotAllowed("must be a text, in quotes")
     if not isinstance(value, str) or not value:
         raise NotAllowed("must be a text that is not empty")
     if value != value.strip() or any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):

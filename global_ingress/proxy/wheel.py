@@ -70,7 +70,7 @@ class Wheel:
         while self._tick < until:
             self._tick += 1
             for item in self._buckets.pop(self._tick, ()):
-                if int(item.look / TICK + 0.5) == self._tick:  # else it has been put elsewhere since
+                if item.look == self._tick * TICK:  # else it has been put elsewhere since
                     self._look_at(item, now)
         self._every_tick(now)
 

@@ -45,8 +45,10 @@ class Worker:
         times = Times(monotonic, monotonic_ns, wall)
         self.plane = Plane(loop, times, ledger, self._access, self._notify, self._item_failed)
         self._server: asyncio.Server | None = None
+        self._listening = False
         self._draining: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.failed = False
         self.ended = asyncio.Event()
         self._control = control.Control(socket.socket(fileno=args.control_fd), loop, self._told, self._orphaned)
 
@@ -57,7 +59,8 @@ class Worker:
             self.plane.add_turns(numbers, fds)
         elif kind == control.ROUTES:
             self.plane.apply(decode_routes(payload))
-            if self._server is None and self._draining is None:
+            if not self._listening:
+                self._listening = True
                 self._start(self._listen())
         elif kind == control.REPORT:
             self._report()
@@ -94,6 +97,7 @@ class Worker:
         self._tasks.discard(task)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             _log.exception("worker failed", error)
+            self.failed = True
             self.ended.set()
 
     def _drain(self, drain: Drain) -> None:
@@ -177,14 +181,15 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-async def _serve(args: argparse.Namespace) -> None:
+async def _serve(args: argparse.Namespace) -> int:
     worker = Worker(args, asyncio.get_running_loop())
     await worker.ended.wait()
     worker.close()
+    return 1 if worker.failed else 0
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The process: until it has drained."""
+def main(argv: list[str] | None = None) -> int:
+    """The process, until it has drained; its exit code."""
     args = _arguments(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -193,10 +198,9 @@ def main(argv: list[str] | None = None) -> None:
         import uvloop
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(args))
-    else:
-        asyncio.run(_serve(args))
+            return runner.run(_serve(args))
+    return asyncio.run(_serve(args))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from global_ingress.proxy.settings import Settings, SettingsFault, as_written, l
 from global_ingress.proxy.settings_docs import json_schema
 
 SCHEMA = json_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 KEYS = sorted({key for part in (SCHEMA, *SCHEMA["$defs"].values()) for key in part["properties"]})
 WORDS = [
     "off",
@@ -47,6 +49,7 @@ def in_order(result: Settings | SettingsFault) -> bool:
 
 
 @given(st.text() | st.text(alphabet="disc:ovry-{}[]&*!#|>'\"%@\\ \n\t09.~", max_size=80))
+@settings(deadline=None)
 def test_any_text(text: str) -> None:
     assert in_order(outcome(text))
 
@@ -70,40 +73,41 @@ nearly = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), nearly, max_size=6))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_any_mapping(data: dict[str, Any]) -> None:
     assert in_order(outcome(json.dumps(data)))
 
 
 def value_for(field: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Values the published schema allows at a key, and some that only look so."""
+    """Values the published schema allows at a key, and now and then others."""
     if "anyOf" in field:
         return st.one_of([value_for(choice) for choice in field["anyOf"]])
     if "$ref" in field:
         return section_for(SCHEMA["$defs"][field["$ref"].rpartition("/")[2]])
     if "enum" in field:
-        return st.sampled_from(field["enum"])
+        return st.sampled_from([*field["enum"], "x"])
     types = field["type"] if isinstance(field["type"], list) else [field["type"]]
     return st.one_of([typed(kind, field) for kind in types])
 
 
 def typed(kind: str, field: dict[str, Any]) -> st.SearchStrategy[Any]:
     if kind == "array":
-        return st.lists(value_for(field["items"]), min_size=field.get("minItems", 0), max_size=2)
+        return st.lists(value_for(field["items"]), max_size=2)
     if kind == "object":
         ((pattern, inner),) = field["patternProperties"].items()
-        return st.dictionaries(st.from_regex(pattern, fullmatch=True), value_for(inner), max_size=2)
+        keys = st.from_regex(pattern, fullmatch=True) | st.text(max_size=3)
+        return st.dictionaries(keys, value_for(inner), max_size=2)
     if kind == "integer":
-        return st.integers(field["minimum"], field["maximum"])
+        return st.integers(field["minimum"] - 1, field["maximum"] + 1)
     if kind == "number":
-        return st.floats(field["minimum"], field["maximum"])
+        return st.floats(field["minimum"], field["maximum"]) | st.integers(-1, 10)
     if kind == "string":
-        return st.sampled_from(WORDS) | st.from_regex(field["pattern"], fullmatch=True)
+        return st.sampled_from(WORDS) | st.from_regex(field["pattern"], fullmatch=True) | scalars
     return st.booleans() if kind == "boolean" else st.none()
 
 
-def section_for(part: dict[str, Any]) -> st.SearchStrategy[Any]:
-    strategies = {key: st.deferred(lambda field=field: value_for(field)) for key, field in part["properties"].items()}
+def section_for(part: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    strategies = {key: value_for(field) for key, field in part["properties"].items()}
     required = part.get("required", [])
     return st.fixed_dictionaries(
         {key: strategies[key] for key in required},
@@ -111,14 +115,24 @@ def section_for(part: dict[str, Any]) -> st.SearchStrategy[Any]:
     )
 
 
-@given(
-    st.sampled_from([key for key in SCHEMA["properties"] if key != "discovery"]).flatmap(
-        lambda key: st.tuples(st.just(key), value_for(SCHEMA["properties"][key]))
-    )
-)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-def test_settings_written_are_settings_read(pair: tuple[str, Any]) -> None:
-    result = outcome(json.dumps({"discovery": {"urls": ["http://d"]}, pair[0]: pair[1]}))
+FIELDS = {key: value_for(field) for key, field in SCHEMA["properties"].items()}
+seen = {"good": 0, "bad": 0}
+
+
+@given(st.data(), st.sampled_from(list(FIELDS)))
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+def check_one_key(data: st.DataObject, key: str) -> None:
+    content = {"discovery": {"urls": ["http://d"]}, key: data.draw(FIELDS[key])}
+    result = outcome(json.dumps(content))
     assert in_order(result)
+    seen["good" if isinstance(result, Settings) else "bad"] += 1
     if isinstance(result, Settings):
-        assert outcome(json.dumps(as_written(result))) == result
+        assert VALIDATOR.is_valid(content), "an editor would mark a good file"
+        again = as_written(result)
+        assert outcome(json.dumps(again)) == result
+        assert VALIDATOR.is_valid(again)
+
+
+def test_what_loads_is_valid_and_is_written_as_it_is_read() -> None:
+    check_one_key()
+    assert min(seen.values()) > 20, f"both good and bad files were tried: {seen}"

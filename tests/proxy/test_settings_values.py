@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from global_ingress.proxy import settings_values as values
@@ -63,6 +63,10 @@ def test_no_durations(text: object) -> None:
         values.duration(text)
 
 
+def test_milliseconds_are_exact() -> None:
+    assert all(values.duration(f"{n}ms") == float(f"{n}e-3") for n in range(1, 3000))
+
+
 def test_zero_where_it_is_allowed() -> None:
     assert [values.duration_or_zero(text) for text in (0, 0.0, "0s", "0ms", "1ms")] == [0.0, 0.0, 0.0, 0.0, 0.001]
     for text in (-1, "0", False, None, 0.0009):
@@ -71,6 +75,7 @@ def test_zero_where_it_is_allowed() -> None:
 
 
 @given(st.floats(values.MIN_DURATION, values.MAX_DURATION) | st.integers(1, 2_592_000).map(float))
+@settings(deadline=None)
 def test_a_shown_duration_reads_back(seconds: float) -> None:
     assert values.duration(values.show_duration(seconds)) == seconds
 
@@ -139,6 +144,7 @@ def test_header_sizes_have_closer_limits() -> None:
 
 
 @given(st.integers(1, values.MAX_SIZE) | st.integers(1, 1 << 20).map(lambda n: n << 20))
+@settings(deadline=None)
 def test_a_shown_size_reads_back(count: int) -> None:
     assert values.size(values.show_size(count)) == count
 
@@ -321,6 +327,7 @@ anything = (
 
 
 @given(readers, anything)
+@settings(deadline=None)
 def test_any_value_is_read_or_not_allowed(read: Callable[[Any], object], value: object) -> None:
     told = "must "
     try:
