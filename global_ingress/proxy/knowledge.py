@@ -92,14 +92,17 @@ class Knowledge:
     def interval(self) -> float:
         """Seconds between two looks at one pool."""
         wanted = self._probe.interval if self._probe else IDLE_INTERVAL
-        questions = len(self._subjects) + (len(self._urls) if self._probe else 0)
-        return max(wanted, questions / PER_SECOND)
+        return max(wanted, self._crowded)
+
+    @property
+    def _crowded(self) -> float:
+        """The least interval that keeps to the questions allowed."""
+        return (len(self._subjects) + (len(self._urls) if self._probe else 0)) / PER_SECOND
 
     def _pause(self, key: PoolKey) -> float:
         """Until the next look at this pool: soon after it joined, when it may still be loading its models."""
         looks = self._looks[key] = self._looks.get(key, 0) + 1
-        crowded = len(self._subjects) / PER_SECOND
-        return max(min(self.interval, FIRST_INTERVAL * 2.0 ** min(looks - 1, 10)), crowded)
+        return max(min(self.interval, FIRST_INTERVAL * 2.0 ** min(looks - 1, 10)), self._crowded)
 
     async def run(self) -> None:
         """Ask until cancelled."""

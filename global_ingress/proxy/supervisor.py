@@ -41,7 +41,7 @@ class Seat:
     failures: int = 0
     starts: int = 0
     ticket: int = 0  # of the last start, so that an old timer does not judge a new process
-    timers: list[asyncio.TimerHandle] = field(default_factory=list)
+    timers: set[asyncio.TimerHandle] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +215,12 @@ class Supervisor:
         self._later(seat, delay, lambda: None if self.draining else self._start(seat))
 
     def _later(self, seat: Seat, delay: float, act: Callable[[], None]) -> None:
-        now = self._loop.time()
-        seat.timers = [timer for timer in seat.timers if not timer.cancelled() and timer.when() > now]
-        seat.timers.append(self._loop.call_at(now + max(delay, 0.001), act))  # uvloop makes no timer of a delay of 0
+        def due() -> None:
+            seat.timers.discard(timer)
+            act()
+
+        timer = self._loop.call_later(delay, due)
+        seat.timers.add(timer)
 
     # ---- the end
 
