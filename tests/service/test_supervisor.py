@@ -95,11 +95,33 @@ def test_drain(tmp_path: Path) -> None:
         eventually(lambda: refused(serve.port), "the port is closed after the delay")
         assert serve.process.poll() is None, "a stream is still running"
         assert serve.metric("in_flight_requests") == 1
-        os.kill(
-            next(pid for pid in workers if alive(pid)), signal.SIGKILL
-        )  # the one that holds the stream, or an idle one
-        eventually(lambda: serve.process.poll() is not None or len(serve.workers()) < 2, "nobody is replaced")
+        eventually(lambda: len(serve.workers()) == 1, "the other worker has ended, and is not replaced")
         held.close()
+        assert serve.exit_code() == 0
+
+
+def test_a_worker_that_dies_while_draining_is_not_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path, STATIC) as serve:
+        serve.ready()
+        held = serve.hold()
+        serve.signal(signal.SIGTERM)
+        eventually(lambda: refused(serve.port), "the port is closed after the delay")
+        os.kill(serve.workers()[0], signal.SIGKILL)
+        assert serve.exit_code() == 0
+        assert len(serve.lines("worker listens")) == 1
+        held.close()
+
+
+def test_a_worker_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    with serving(tmp_path, STATIC) as serve:
+        serve.ready()
+        os.kill(serve.workers()[0], signal.SIGSTOP)
+        for _ in range(2):
+            serve.signal(signal.SIGTERM)
+            assert serve.ask("/livez")[0] == 200  # so that signals do not become one
+        serve.signal(signal.SIGTERM)
+        assert serve.exit_code(15) == 0
+        assert serve.lines("worker ended")[0]["code"] == -signal.SIGKILL
 
 
 def refused(port: int) -> bool:
