@@ -96,7 +96,7 @@ class Change:
 
 
 _by_key = attrgetter("key")
-_by_id = attrgetter("id", "cluster", "url")
+_by_id = attrgetter("id", "cluster", "url", "region")
 
 
 def make_table(

@@ -172,7 +172,8 @@ def refused(source: str, namespace: str, fault: MalformedSlice) -> Verdict:
 
 
 def _verdict_order(verdict: Verdict) -> tuple[str, ...]:
-    return (verdict.source, verdict.namespace, verdict.name, verdict.reason or "", verdict.detail)
+    said = (verdict.reason or "", verdict.detail, verdict.role or "", str(verdict.key))
+    return (verdict.source, verdict.namespace, verdict.name, *said)
 
 
 def _warning_order(warned: Warned) -> tuple[str, str, str, int]:
@@ -265,7 +266,7 @@ def _routers(found: Iterable[Router]) -> tuple[Router, ...]:
         replace(router, id=f"{router.cluster}/{router.id}") if len(clusters[router.id]) > 1 else router
         for router in unique
     )
-    return tuple(sorted(told_apart, key=lambda router: (router.id, router.cluster, router.url)))
+    return tuple(sorted(told_apart, key=lambda router: (router.id, router.cluster, router.url, router.region)))
 
 
 def _marks(key: PoolKey, told: list[_Told], rules: NamingRules) -> tuple[str, str | None, tuple[Warned, ...]]:

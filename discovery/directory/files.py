@@ -20,6 +20,7 @@ from discovery.directory.filestate import (
     Directory,
     Fault,
     FileState,
+    Same,
     after_failure,
     after_reading,
 )
@@ -31,6 +32,10 @@ _log = logger(__name__)
 
 _LOOK_AGAIN_MS = 5_000
 _RETRY_SECONDS = 1.0
+_FRESH_SECONDS = 2.0
+"""A file written this recently is read again though it looks the same: the file system's own clock is coarse."""
+
+Signature = tuple[int, int, int, int, int]
 
 
 class CannotRead(Exception):
@@ -47,6 +52,7 @@ class FilesSource:
         self._clock = clock
         self._on_change = on_change
         self._state = Directory()
+        self._signatures: dict[str, Signature] = {}
         self._read_at = clock.monotonic()
 
     def __repr__(self) -> str:
@@ -93,12 +99,35 @@ class FilesSource:
     async def look(self) -> None:
         """Read everything once and take over what differs."""
         before = self._state
-        self._state = await asyncio.to_thread(_read, self._path, before)
+        self._state = await asyncio.to_thread(self._read, self._clock.now().timestamp())
         if self._state.fault is None:
             self._read_at = self._clock.monotonic()
         if self._state is not before:
             _tell(self._path, before, self._state)
             self._on_change()
+
+    def _read(self, now: float) -> Directory:
+        """List and read, in a thread. A mounted volume is read through one resolved `..data`, so that a swap in
+        between never shows half of the old and half of the new."""
+        data = self._path / "..data"
+        for last_try in (False, False, True):
+            try:
+                root = data.resolve(strict=True) if data.is_symlink() else self._path
+                names = sorted(entry.name for entry in os.scandir(root) if _is_ours(entry.name))
+            except OSError as error:
+                if data.is_symlink() and not last_try:
+                    continue
+                return after_failure(self._state, f"{error.strerror or error}")
+            signatures: dict[str, Signature] = {}
+            contents: dict[str, Content] = {}
+            for name in names:
+                content = _content(root / name, self._signatures.get(name), now, signatures)
+                if content is not None:
+                    contents[name] = content
+            if last_try or not data.is_symlink() or _resolved(data) == root:
+                break
+        self._signatures = signatures
+        return after_reading(self._state, contents)
 
     async def _watch(self) -> None:
         """Look again at every event, until the directory is another one than the one that is watched."""
@@ -133,25 +162,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _read(path: Path, before: Directory) -> Directory:
-    """List and read, in a thread. A mounted volume is read through one resolved `..data`, so that a swap in between
-    never shows half of the old and half of the new."""
-    for last_try in (False, False, True):
-        data = path / "..data"
-        try:
-            root = data.resolve(strict=True) if data.is_symlink() else path
-            names = sorted(entry.name for entry in os.scandir(root) if _is_ours(entry.name))
-        except OSError as error:
-            if data.is_symlink() and not last_try:
-                continue
-            return after_failure(before, f"{error.strerror or error}")
-        contents = {name: _content(root / name) for name in names}
-        if data.is_symlink() and _resolved(data) != root and not last_try:
-            continue
-        return after_reading(before, {name: content for name, content in contents.items() if content is not None})
-    raise AssertionError("the last try returns")
-
-
 def _resolved(link: Path) -> Path | None:
     try:
         return link.resolve(strict=True)
@@ -163,14 +173,22 @@ def _is_ours(name: str) -> bool:
     return not name.startswith(".") and name.endswith(SUFFIXES)
 
 
-def _content(path: Path) -> Content | None:
-    """The bytes of a file; None when it is gone since it was listed, or is no file at all."""
+def _content(path: Path, known: Signature | None, now: float, signatures: dict[str, Signature]) -> Content | None:
+    """The bytes of a file, unless it looks as when it was last read, and then its new signature; None when it is gone
+    since it was listed, or is no file at all."""
     try:
-        return path.read_bytes()
+        status = path.stat()
+        signature = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if signature == known and now - max(status.st_mtime, status.st_ctime) > _FRESH_SECONDS:
+            signatures[path.name] = signature
+            return Same.AS_BEFORE
+        data = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):
         return None
     except OSError as error:
         return Fault(f"cannot be read: {error.strerror or error}", None)
+    signatures[path.name] = signature
+    return data
 
 
 def _tell(path: Path, before: Directory, now: Directory) -> None:

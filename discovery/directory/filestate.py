@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from blake3 import blake3
 
@@ -68,8 +69,14 @@ class Directory:
             yield from self.files[name].slices
 
 
-Content = bytes | Fault
-"""What reading a file gave: its bytes, or why not."""
+class Same(Enum):
+    """The file is as it was when it was last read: nobody looked inside again."""
+
+    AS_BEFORE = "as_before"
+
+
+Content = bytes | Fault | Same
+"""What reading a file gave: its bytes, or why not, or that it need not be read."""
 
 
 def after_reading(before: Directory, contents: Mapping[str, Content]) -> Directory:
@@ -87,6 +94,8 @@ def after_failure(before: Directory, reason: str) -> Directory:
 
 
 def _after(before: FileState | None, name: str, content: Content) -> FileState:
+    if isinstance(content, Same):
+        return before or FileState(name)
     if isinstance(content, Fault):
         old = before or FileState(name)
         # Another digest, so that the same content is looked at again when it can be read again.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from discovery.directory.naming import Ignored, NamingRules, Reason, Role
 from discovery.pool import Frontend, Pod
@@ -35,8 +35,7 @@ class Reach:
     scheme: str
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One pod's server, or one address without a known pod; `addresses` are the keys of all its copies."""
 
     frontend: Frontend
@@ -164,32 +163,32 @@ def _identity(copy: _Copy) -> tuple[str, ...]:
 
 def _members(group: list[_Copy], rules: NamingRules) -> list[Member]:
     if len(group) == 1:
-        return [_member(group, rules)]
+        return [_member(group[0], (), rules)]
     # One pod has one address of a family; more are left-overs of an old sandbox, and which one lives nobody says.
     preferred = IPV6 if rules.address_family == "ipv6" else IPV4
     group.sort(key=lambda copy: (not copy.endpoint.ready, copy.endpoint.address))
     first = [copy for copy in group if copy.family == preferred]
     second = [copy for copy in group if copy.family != preferred]
     pairs = itertools.zip_longest(first, second)
-    return [_member([copy for copy in pair if copy is not None], rules) for pair in pairs]
+    return [_pair(one, other, rules) for one, other in pairs]
 
 
-def _member(copies: list[_Copy], rules: NamingRules) -> Member:
-    first = copies[0] if len(copies) == 1 else _merged_families(copies)
-    end = first.endpoint
+def _pair(one: _Copy | None, other: _Copy | None, rules: NamingRules) -> Member:
+    if one is not None and other is not None:
+        return _member(_merged_families([one, other]), (other,), rules)
+    alone = one or other
+    assert alone is not None, "a pair has at least one"
+    return _member(alone, (), rules)
+
+
+def _member(first: _Copy, also: tuple[_Copy, ...], rules: NamingRules) -> Member:
+    end, port = first.endpoint, first.way.port
     ref = end.ref
     pod = Pod(ref.name, ref.uid) if ref is not None and ref.kind == "Pod" and (ref.name or ref.uid) else None
     ready = end.ready and (end.serving or not rules.require_serving)
-    frontend = Frontend(
-        _url(first),
-        tuple(_url(copy) for copy in copies[1:]),
-        ready,
-        end.serving,
-        end.terminating,
-        pod,
-        end.zone,
-    )
-    keys = tuple((copy.endpoint.address, copy.way.port) for copy in copies)
+    others = tuple([_url(copy) for copy in also]) if also else ()
+    frontend = Frontend(_url(first), others, ready, end.serving, end.terminating, pod, end.zone)
+    keys = ((end.address, port), *((copy.endpoint.address, port) for copy in also)) if also else ((end.address, port),)
     return Member(frontend, end.address, end.hostname, keys)
 
 

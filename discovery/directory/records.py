@@ -74,7 +74,5 @@ class Records:
 
 
 def _kept(before: Slice | None, now: Slice) -> Slice:
-    if before is None or before.uid != now.uid:
-        return now
-    same_version = bool(now.resource_version) and before.resource_version == now.resource_version
-    return before if (same_version and now.uid) or before == now else now
+    # By content, not by version: a file may be edited under its old resourceVersion.
+    return before if before is not None and before == now else now

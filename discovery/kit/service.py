@@ -89,8 +89,8 @@ class BodyLimit:
         too_large = Refusal(413, "request_too_large", f"A request body may have at most {self._limit} bytes.")
         # The HTTP parser has seen to it that this is a number.
         if int(declared) > self._limit:
-            refusal = error_response(413, too_large.code, too_large.message, headers={"connection": "close"})
-            await refusal(scope, receive, send)
+            # The connection stays open: closed with unread bytes in it, it would be reset and the answer lost.
+            await error_response(413, too_large.code, too_large.message)(scope, receive, send)
             return
         seen = 0
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery.directory.filestate import Content, Directory, Fault, after_failure, after_reading
+from discovery.directory.filestate import Content, Directory, Fault, Same, after_failure, after_reading
 
 OK = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4"}
 
@@ -68,6 +68,12 @@ def test_nulls_and_other_kinds_are_no_fault() -> None:
     assert names(after) == ["a"]
     assert after.files["a.json"].ignored == 1
     assert after.files["a.json"].refused == ()
+
+
+def test_what_was_not_read_again_is_as_before_whether_good_or_broken() -> None:
+    good = after_reading(Directory(), {"a.json": slices("a"), "b.json": b"{"})
+    assert after_reading(good, {"a.json": Same.AS_BEFORE, "b.json": Same.AS_BEFORE}) is good
+    assert names(after_reading(good, {"a.json": Same.AS_BEFORE})) == ["a"]
 
 
 def test_a_directory_that_goes_keeps_everything_but_completeness() -> None:

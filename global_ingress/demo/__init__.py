@@ -1,0 +1,1 @@
+"""The whole system on loopback, with nothing installed beside it."""

@@ -1,0 +1,1 @@
+"""End to end: real Dynamo frontends with CPU mockers on loopback, driven with the real SDK."""
