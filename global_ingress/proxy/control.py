@@ -7,6 +7,7 @@ memfd. Sending never blocks: what the peer does not take yet waits in order. The
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections import deque
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 INLINE = 32 * 1024
 FDS_PER_PACKET = 200
+RETRY = 0.02  # seconds until descriptors that the kernel did not take are sent again
 
 # Kinds of messages. To the worker:
 ROUTES = b"R"  # routes.Routes; descriptors of new counters are sent before it by TURNS
@@ -90,12 +92,21 @@ class Control:
             except BlockingIOError:
                 self._loop.add_writer(self._sock.fileno(), self._flush)
                 return
-            except OSError:
-                self._ended()
+            except OSError as error:
+                if error.errno != errno.ETOOMANYREFS:
+                    self._ended()
+                    return
+                # The kernel holds as many descriptors on their way as one user may: the peer has to take some first.
+                self._loop.remove_writer(self._sock.fileno())
+                self._loop.call_later(RETRY, self._retry)
                 return
             self._waiting.popleft()
             _close_all(fds)
         self._loop.remove_writer(self._sock.fileno())
+
+    def _retry(self) -> None:
+        if self._open:
+            self._flush()
 
     def _readable(self) -> None:
         while self._open:

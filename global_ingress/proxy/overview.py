@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from discovery.kit.clock import Clock, rfc3339
@@ -91,6 +91,7 @@ class Overview:
 
     def moment(self) -> status.Moment:
         ejected = self.steering.ejected()
+        monotonic, now = self.clock.monotonic(), self.clock.now()
         return status.Moment(
             picture=self.steering.look(),
             table=self.steering.table,
@@ -99,8 +100,8 @@ class Overview:
             probed=self.knowledge.probed(),
             ejected=ejected,
             in_flight=self.steering.in_flight,
-            monotonic=self.clock.monotonic(),
-            now=self.clock.now(),
+            now=rfc3339(now),
+            date=lambda second: rfc3339(now + timedelta(seconds=second - monotonic)),
         )
 
     def pools(self) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class Overview:
         return {
             "version": self.version,
             "started_at": rfc3339(self.started),
-            "now": rfc3339(moment.now),
+            "now": moment.now,
             "ready": reason is None,
             "reason": reason,
             "warnings": self.warnings(),

@@ -7,6 +7,7 @@ may be used.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -18,6 +19,17 @@ from global_ingress.proxy.settings_sections import Model, Settings
 
 Schedule = Callable[[tuple[str, ...], Mapping[str, int]], tuple[int, tuple[str, ...]]]
 """(key, weights) → number of the counter and the order of the members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One look at everything. `known`: there is a table, and models to route. `held`: model (or `*`) → seconds its last
+    good pools are still held."""
+
+    known: bool
+    pools: tuple[Pool, ...]
+    models: tuple[tuple[Model, ModelVerdict], ...]
+    held: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +79,17 @@ def _pool(pool: Pool, slot_of: Callable[[str], int | None]) -> routes.PoolRoute:
     for frontend in pool.frontends:
         slot = slot_of(frontend.url)
         assert slot is not None, frontend.url
-        parts = urlsplit(frontend.url)
-        tls = parts.scheme == "https"
-        port = parts.port or (443 if tls else 80)
-        frontends.append(routes.FrontendRoute(frontend.url, parts.hostname or "", port, slot, frontend.ready, tls))
+        host, port, tls = _address(frontend.url)
+        frontends.append(routes.FrontendRoute(frontend.url, host, port, slot, frontend.ready, tls))
     return routes.PoolRoute(pool.id, str(pool.key), pool.key.cluster, pool.region, tuple(frontends))
+
+
+@functools.lru_cache(maxsize=65536)
+def _address(url: str) -> tuple[str, int, bool]:
+    """Host, port, and whether it is spoken to by TLS."""
+    parts = urlsplit(url)
+    tls = parts.scheme == "https"
+    return parts.hostname or "", parts.port or (443 if tls else 80), tls
 
 
 def _model(model: Model, verdict: ModelVerdict, schedule: Schedule) -> routes.ModelRoute:

@@ -7,6 +7,7 @@ looks alive is worse than a restart.
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import sys
 from collections.abc import Sequence
@@ -66,6 +67,12 @@ def worker_arguments(settings: Settings, ledger_fd: int, *, terminal: bool) -> l
     ]
 
 
+def most_counters(workers: int) -> int:
+    """How many turns may have a descriptor here. On their way to the workers each has one more per worker, twice."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(64, (soft - 512) // (2 + 2 * workers))
+
+
 class Running:
     """An async context manager inside which the ingress serves; `until_ended` gives the exit code when it is over."""
 
@@ -90,7 +97,7 @@ class Running:
         self._reloads: set[asyncio.Task[None]] = set()
         self._ledger_fd = create_ledger(settings.workers)
         self.ledger = Ledger(self._ledger_fd, settings.workers)
-        self.schedules = Schedules(new_turn)
+        self.schedules = Schedules(new_turn, most_counters(settings.workers))
         self._client = new_client()
         self.knowledge = Knowledge(self._client, clock, self._touch, self._recovered)
         common = worker_arguments(settings, self._ledger_fd, terminal=sys.stdout.isatty())

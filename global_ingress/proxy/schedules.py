@@ -34,14 +34,16 @@ class _Schedule:
 
 
 class Schedules:
-    """Schedules by key. `spare` counts for all that came when the process had no descriptor left: their order is then
-    only about right, which is better than no answer."""
+    """Schedules by key, of which `most` have a counter of their own. The others, and those that came when the process
+    had no descriptor left, share a spare one: their order is then only about right, which is better than no answer."""
 
-    def __init__(self, make: Callable[[], Counter]) -> None:
+    def __init__(self, make: Callable[[], Counter], most: int = 1_000_000) -> None:
         self._make = make
+        self._most = most
         self._spare = make()
         self._schedules: dict[Key, _Schedule] = {}
         self._last = 0
+        self._own = 0
 
     def __repr__(self) -> str:
         return f"<Schedules {len(self._schedules)}, {self.starved} without a counter of their own>"
@@ -90,13 +92,17 @@ class Schedules:
         self._spare.close()
 
     def _counter(self) -> tuple[int, Counter]:
+        if self._own >= self._most:
+            return 0, self._spare
         try:
             counter = self._make()
         except OSError:
             return 0, self._spare
+        self._own += 1
         self._last += 1
         return self._last, counter
 
     def _close(self, schedule: _Schedule) -> None:
         if schedule.number:
+            self._own -= 1
             schedule.counter.close()

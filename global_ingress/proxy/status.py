@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
 
 from discovery.identity import PoolKey
-from discovery.kit.clock import rfc3339
 from discovery.pool import Frontend, Pool, PoolTable
 from discovery.wire import encode_pool
 from global_ingress.proxy.routable import FRONTEND_WORDS, POOL_WORDS, Evidence, PoolWhy, frontend_why
+from global_ingress.proxy.routing import Picture
 from global_ingress.proxy.said import PoolSaid, Probed
-from global_ingress.proxy.steering import Picture
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the documents are made from. `monotonic` and `now` are the same instant; `ejected` is monotonic."""
+    """What the documents are made from. `date` writes a monotonic second as RFC 3339; `ejected` is until when, so."""
 
     picture: Picture
     table: PoolTable | None
@@ -32,11 +30,8 @@ class Moment:
     probed: Mapping[str, Probed]
     ejected: Mapping[str, float]
     in_flight: Callable[[str], int]
-    monotonic: float
-    now: datetime
-
-    def date(self, monotonic: float) -> str:
-        return rfc3339(self.now + timedelta(seconds=monotonic - self.monotonic))
+    now: str
+    date: Callable[[float], str]
 
 
 def pools_document(moment: Moment) -> dict[str, Any]:
@@ -45,7 +40,7 @@ def pools_document(moment: Moment) -> dict[str, Any]:
         "complete": table.complete if table else False,
         "epoch": table.epoch if table else "",
         "revision": table.revision if table else 0,
-        "observed_at": rfc3339(moment.now),
+        "observed_at": moment.now,
         "pools": [pool_object(moment, pool) for pool in moment.picture.pools],
     }
 

@@ -8,7 +8,6 @@ differ (rules I50, I51). No await between reading state and replacing it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from discovery.identity import PoolKey
@@ -19,11 +18,12 @@ from global_ingress.proxy import hold, listing, routable, routing
 from global_ingress.proxy.knowledge import Subject
 from global_ingress.proxy.labels import Labels, PoolLabel
 from global_ingress.proxy.ledger import Ledger
-from global_ingress.proxy.routable import Evidence, ModelVerdict
+from global_ingress.proxy.routable import Evidence
 from global_ingress.proxy.routes import Routes
+from global_ingress.proxy.routing import Picture
 from global_ingress.proxy.said import Entry
 from global_ingress.proxy.schedules import Schedules
-from global_ingress.proxy.settings_sections import Model, Probe, Settings
+from global_ingress.proxy.settings_sections import Probe, Settings
 from global_ingress.proxy.slots import Slots
 
 ALL = "*"  # the group of all pools when no model is configured
@@ -39,16 +39,6 @@ class Witness(Protocol):
     def failing(self) -> Mapping[str, str]: ...
 
     def follow(self, subjects: Sequence[Subject], probe: Probe | None) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """One look at everything. `held`: model (or `*`) → seconds its last good pools are still held."""
-
-    known: bool
-    pools: tuple[Pool, ...]
-    models: tuple[tuple[Model, ModelVerdict], ...]
-    held: Mapping[str, float]
 
 
 class Steering:

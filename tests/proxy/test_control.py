@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from global_ingress.proxy import control
 
@@ -125,3 +127,34 @@ async def test_what_has_come_is_taken_without_waiting_for_the_loop() -> None:
     receiver.receive()
     assert [message[:2] for message in end.messages] == [(control.COUNTS, b"last words")]
     assert end.ends == 1
+
+
+class Reluctant(socket.socket):
+    """A socket in a kernel that holds too many descriptors on their way, for the first few times."""
+
+    refusals = 3
+
+    def sendmsg(self, *args: Any) -> int:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+        return super().sendmsg(*args)
+
+
+async def test_descriptors_the_kernel_does_not_take_yet_are_sent_again() -> None:
+    ours, theirs = control.pair()
+    reluctant = Reluctant(fileno=ours.detach())
+    reluctant.setblocking(False)
+    end, other = End(), End()
+    read, write = os.pipe()
+    sender = control.Control(reluctant, asyncio.get_running_loop(), end.hear, end.over)
+    reader = control.Control(theirs, asyncio.get_running_loop(), other.hear, other.over)
+    sender.send(control.TURNS, b"first", [write])
+    sender.send(control.ROUTES, b"second")
+    await other.until(2)
+    assert [(payload, len(fds)) for _, payload, fds in other.messages] == [(b"first", 1), (b"second", 0)]
+    assert (end.ends, other.ends, reluctant.refusals) == (0, 0, 0)
+    for fd in (read, write, *other.messages[0][2]):
+        os.close(fd)
+    sender.close()
+    reader.close()

@@ -77,7 +77,14 @@ def test_what_nobody_asks_for_is_given_up() -> None:
 
 
 def test_without_descriptors_schedules_share_one_counter_and_go_on() -> None:
-    schedules = Schedules(Maker(left=2))
+    short_of_descriptors(Schedules(Maker(left=2)))
+
+
+def test_beyond_the_most_allowed_schedules_share_one_counter() -> None:
+    short_of_descriptors(Schedules(Maker(), most=1))
+
+
+def short_of_descriptors(schedules: Schedules) -> None:
     assert schedules.schedule(("model", "m"), {"a": 1, "b": 1})[0] == 1
     assert schedules.schedule(("model", "n"), {"a": 1, "b": 1}) == (0, ("a", "b"))
     assert schedules.starved == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -71,15 +72,26 @@ class Fake:
         if path == "/notice":
             self.control.send(control.NOTICE, encode_notice(Notice("ejected", "http://127.0.0.1:1", "5 failures")))
         if path == "/hold" and slot is not None:
-            self.ledger.begin(slot)
-            self.open.add(writer)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nheld")
+            await self.hold(slot, reader, writer)
             return
         if path == "/eject" and slot is not None:
             self.ledger.eject(slot, time.monotonic_ns() + 60_000_000_000)
         body = f"{os.getpid()} {drawn} {self.routes.generation}".encode()
         writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
         writer.close()
+
+    async def hold(self, slot: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Until the client leaves."""
+        self.ledger.begin(slot)
+        self.open.add(writer)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nheld")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        self.open.discard(writer)
+        self.ledger.end(slot)
+        if self.draining and not self.open:
+            self.end()
 
     def counts(self) -> Counts:
         buckets = [0] * 16
@@ -112,11 +124,11 @@ class Fake:
         )
 
     def drain(self, delay: float, timeout: float) -> None:
-        self.draining = True
         self.loop.call_later(delay, self.stop_accepting)
         self.loop.call_later(delay + timeout, self.end)
 
     def stop_accepting(self) -> None:
+        self.draining = True
         if self.server is not None:
             self.server.close()
         if not self.open:
