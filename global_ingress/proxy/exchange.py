@@ -199,7 +199,7 @@ class Exchange:
             head.forward,
             len(body),
             self._request_id,
-            body if small else b"",
+            bytes(body) if small else b"",
         )
         self._sent_at = plane.clock()
         connection.begin(self, data, None if small else body, self._request_id, self._first_byte_at())
