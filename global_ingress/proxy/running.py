@@ -135,7 +135,14 @@ class Running:
 
     async def __aenter__(self) -> Self:
         """Raises CannotServe when the admin address cannot be used."""
-        stack = self._stack
+        try:
+            await self._start(self._stack)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _start(self, stack: AsyncExitStack) -> None:
         await stack.enter_async_context(self._client)
         admin = self._settings.admin
         bound = None
@@ -162,7 +169,6 @@ class Running:
             admin=bound.url if bound else "off",
             workers=self._settings.workers,
         )
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -241,7 +247,8 @@ class Running:
     def _on_failure(self, error: Exception) -> None:
         """A part has died of an error that nobody foresaw (it is in the log)."""
         self._failed = True
-        self.stop()
+        if not self.supervisor.draining:
+            self.stop()
 
     async def _tick(self) -> None:
         """Once a second: counts, holds and rows that wait, and how late this loop is."""
