@@ -12,6 +12,9 @@ from typing import Annotated
 
 import typer
 
+from global_ingress.demo.command import app_command as demo_command
+from global_ingress.validate.command import app_command as validate_command
+
 app = typer.Typer(
     name="global-ingress",
     help="A streaming load balancer for OpenAI-compatible inference in several regions.",
@@ -91,6 +94,10 @@ def schema() -> None:
     from global_ingress.proxy.settings_docs import json_schema
 
     print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+app.command("demo")(demo_command)
+app.command("validate")(validate_command)
 
 
 def main() -> None:

@@ -257,14 +257,14 @@ def _router_id(member: Member) -> str:
 
 
 def _routers(found: Iterable[Router]) -> tuple[Router, ...]:
-    """Each once, sorted; an id that two clusters use is told apart by the cluster, since readers go by id."""
-    unique = set(found)
+    """Sorted; an id that two clusters use is told apart by the cluster, since readers go by id."""
+    routers = tuple(found)
     clusters: dict[str, set[str]] = {}
-    for router in unique:
+    for router in routers:
         clusters.setdefault(router.id, set()).add(router.cluster)
     told_apart = (
         replace(router, id=f"{router.cluster}/{router.id}") if len(clusters[router.id]) > 1 else router
-        for router in unique
+        for router in routers
     )
     return tuple(sorted(told_apart, key=lambda router: (router.id, router.cluster, router.url, router.region)))
 

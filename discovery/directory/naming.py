@@ -250,27 +250,29 @@ def _karmada_import(slice_: Slice, rules: NamingRules) -> _Import | Ignored:
         return Ignored(Reason.KARMADA_SERVICE, found)
     cluster = _karmada_cluster(slice_, service, rules)
     if cluster is None or not is_cluster_id(cluster):
-        return Ignored(Reason.KARMADA_CLUSTER, f"the name says no cluster for service {service!r}")
+        return Ignored(Reason.KARMADA_CLUSTER, f"name and annotation say no one cluster for service {service!r}")
     return _Import(cluster, service)
 
 
 def _karmada_cluster(slice_: Slice, service: str, rules: NamingRules) -> str | None:
     name = slice_.name
+    # The generated suffix has no dash, so the last -service- is the separator: the cluster takes all before it.
+    generated = re.fullmatch(rf"{_KARMADA_IMPORTED}(.+)-{re.escape(service)}-[a-z0-9]{{5}}", name)
+    by_grammar = generated[1] if generated else None
     noted = slice_.annotations.get(names.KARMADA_WORK_NAMESPACE, "")
-    if noted.startswith(_KARMADA_EXECUTION):
-        # In a member cluster Karmada overwrites this with the member's own: only the name can confirm it.
-        cluster = noted.removeprefix(_KARMADA_EXECUTION)
-        if cluster and name.startswith(f"{_KARMADA_IMPORTED}{cluster}-{service}-"):
-            return cluster
+    by_note = noted.removeprefix(_KARMADA_EXECUTION) if noted.startswith(_KARMADA_EXECUTION) else ""
+    # In a member cluster Karmada overwrites the note with the member's own: only the name can confirm it.
+    confirmed = bool(by_note) and name.startswith(f"{_KARMADA_IMPORTED}{by_note}-{service}-")
+    if confirmed and by_grammar in (None, by_note):
+        return by_note
     known = sorted(filter(None, rules.karmada_clusters), key=len, reverse=True)
     # With the service behind it a cluster is sure; without (slices named by hand) only its own name speaks for it.
     for end in (f"-{service}-", "-"):
         for cluster in known:
             if name.startswith(f"{_KARMADA_IMPORTED}{cluster}{end}"):
                 return cluster
-    # The generated suffix has no dash, so the last -service- is the separator: the cluster takes all before it.
-    generated = re.fullmatch(rf"{_KARMADA_IMPORTED}(.+)-{re.escape(service)}-[a-z0-9]{{5}}", name)
-    return generated[1] if generated else None
+    # Note and grammar contradict each other, both fit the name, and nobody says which clusters there are.
+    return None if confirmed else by_grammar
 
 
 def _karmada_dispatch(slice_: Slice) -> _Import | Ignored:

@@ -11,15 +11,14 @@ import queue
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
 
-import orjson
+import msgspec
 
 HELD = 65536  # lines between the loop and the file
 
 
-class Entry(NamedTuple):
-    """One request, as it is logged. Times in seconds; `at` is seconds since the epoch when it ended."""
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One request, as it is logged; `at` is seconds since the epoch when it ended."""
 
     at: float
     request_id: str
@@ -35,8 +34,8 @@ class Entry(NamedTuple):
     attempts: int
     bytes_in: int
     bytes_out: int
-    first_byte: float | None
-    total: float
+    first_byte_ms: float | None
+    total_ms: float
     stream: bool
     tokens_in: int | None
     tokens_out: int | None
@@ -47,32 +46,28 @@ def refused_entry(
     at: float, request_id: str, method: str, path: str, status: int, outcome: str, code: str | None, client: str
 ) -> Entry:
     """The entry of a request that was answered here, without any frontend."""
-    nothing = None
     return Entry(
-        at, request_id, method, path, nothing, nothing, nothing, nothing, status, outcome, code, 0, 0, 0, nothing, 0.0,
-        False, nothing, nothing, client,
+        at, request_id, method, path, None, None, None, None, status, outcome, code, 0, 0, 0, None, 0.0, False, None,
+        None, client,
     )  # fmt: skip
 
 
-def json_line(entry: Entry) -> bytes:
-    """The line as JSON; times in milliseconds."""
-    fields = entry._asdict()
-    fields["at"] = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    fields["first_byte_ms"] = None if entry.first_byte is None else round(entry.first_byte * 1000, 3)
-    fields["total_ms"] = round(entry.total * 1000, 3)
-    del fields["first_byte"], fields["total"]
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+json_lines = msgspec.json.Encoder().encode_lines
 
 
-def text_line(entry: Entry) -> bytes:
-    """The line for people at a terminal."""
-    first = "-" if entry.first_byte is None else f"{entry.first_byte * 1000:.0f}ms"
+def text_lines(entries: list[Entry]) -> bytes:
+    """The lines for people at a terminal."""
+    return b"".join(map(_text_line, entries))
+
+
+def _text_line(entry: Entry) -> bytes:
+    first = "-" if entry.first_byte_ms is None else f"{entry.first_byte_ms:.0f}ms"
     when = datetime.fromtimestamp(entry.at, UTC).strftime("%H:%M:%S.%f")[:-3]
     where = f"{entry.model or '-'} → {entry.pool or '-'}"
     what = "" if entry.code is None else f" {entry.code}"
     return (
         f"{when} {entry.status} {entry.outcome}{what} {entry.method} {entry.path} {where} "
-        f"first {first} total {entry.total * 1000:.0f}ms in {entry.bytes_in} out {entry.bytes_out} "
+        f"first {first} total {entry.total_ms:.0f}ms in {entry.bytes_in} out {entry.bytes_out} "
         f"attempts {entry.attempts} {entry.request_id}\n"
     ).encode("utf-8", "replace")
 
@@ -80,9 +75,9 @@ def text_line(entry: Entry) -> bytes:
 class AccessLog:
     """Give `add` an Entry; `pass_on` moves what gathered to the writer. `close` waits until all is written."""
 
-    def __init__(self, fd: int, line: Callable[[Entry], bytes]) -> None:
+    def __init__(self, fd: int, lines: Callable[[list[Entry]], bytes]) -> None:
         self._fd = fd
-        self._line = line
+        self._lines = lines
         self._gathered: list[Entry] = []
         self._batches: queue.SimpleQueue[list[Entry] | None] = queue.SimpleQueue()
         self._written = 0
@@ -114,7 +109,7 @@ class AccessLog:
     def _write_all(self) -> None:
         while (batch := self._batches.get()) is not None:
             try:
-                _write(self._fd, b"".join(map(self._line, batch)))
+                _write(self._fd, self._lines(batch))
             except OSError:
                 self.dropped += len(batch)  # a full disk or a closed pipe loses lines, not requests; the count says so
             self._written += len(batch)

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from global_ingress.proxy.headers import Answer
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.routes import FrontendRoute, Member, ModelRoute, PoolRoute
 from global_ingress.proxy.tally import Tally, Track
@@ -63,7 +64,7 @@ class Pool:
 class Place:
     """A member of a model: one pool, in turn with others. `track` counts the model's requests there."""
 
-    __slots__ = ("draw", "index", "pool", "sequence", "track", "weight")
+    __slots__ = ("draw", "index", "pool", "sequence", "single", "starts", "track", "weight")
 
     def __init__(self, index: int, member: Member, pool: Pool, draw: Draw, track: Track) -> None:
         self.index = index
@@ -72,6 +73,9 @@ class Place:
         self.sequence = member.sequence
         self.draw = draw
         self.track = track
+        # Most pools have one frontend: then there is nothing to choose in them.
+        self.single = pool.frontends[0] if len(pool.frontends) == 1 and pool.ready[0] else None
+        self.starts: dict[Answer, bytes] = {}  # how answers of this place begin towards the client (exchange)
 
 
 class Chooser:
@@ -100,6 +104,7 @@ class Chooser:
         self._limit = in_flight_limit
         self._tally = tally
         self._policy = route.policy
+        self._plain = route.policy == "round_robin" and in_flight_limit is None and bool(route.sequence)
         local = frozenset(p.index for p in places if route.policy == "local_first" and p.pool.region == region)
         self._local = tuple(index for index in route.sequence if index in local)
         self._remote = tuple(index for index in route.sequence if index not in local)
@@ -108,6 +113,16 @@ class Chooser:
 
     def first(self, key: bytes | None) -> tuple[Place, Frontend] | None:
         """The place whose turn it is; None when every pool is full (or there is none)."""
+        if self._plain and key is None:
+            sequence = self.sequence
+            place = self.places[sequence[(self._draw() - 1) % len(sequence)]]
+            frontend = place.single
+            if frontend is not None and not self._ledger.ejected_until(frontend.slot):
+                return place, frontend
+            # Whoever is passed over now is passed over by everybody: the next draw goes on where this one stood.
+            frontend = self._usable(place, ())
+            if frontend is not None:
+                return place, frontend
         found = self._by_policy(()) if key is None else self._one_of(self._by_hash(key), ())
         return found or self._panic(())
 
@@ -198,6 +213,8 @@ class Chooser:
         pool = place.pool
         if self._limit is not None and self._full(pool):
             return None
+        if place.single is not None:
+            return place.single if place.single not in tried and self._admitted(place.single) else None
         frontends, ready, size = pool.frontends, pool.ready, len(place.sequence)
         for _ in range(size):
             at = place.sequence[(place.draw() - 1) % size] if size > 1 else 0

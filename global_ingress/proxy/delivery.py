@@ -27,8 +27,8 @@ def mode_of(answer: Answer, minor: int) -> Mode:
     return _RAW if answer.chunked else _CHUNKED
 
 
-def head_of(answer: Answer, mode: Mode, added: bytes, *, keep: bool) -> bytes:
-    """The head towards the client; `added` are complete lines, each with CRLF before it."""
+def start_of(answer: Answer, mode: Mode, added: bytes) -> bytes:
+    """The head towards the client without its end; `added` are lines, each with CRLF before it, and come last."""
     lines = answer.lines
     if mode is not _RAW:
         lines = without_framing(lines)
@@ -36,7 +36,7 @@ def head_of(answer: Answer, mode: Mode, added: bytes, *, keep: bool) -> bytes:
             lines += b"\r\nTransfer-Encoding: chunked"
     if answer.event_stream:
         lines += stream_lines(lines)
-    return b"".join((answer.first, lines, added, b"\r\n\r\n" if keep else b"\r\nConnection: close\r\n\r\n"))
+    return b"".join((answer.first, lines, added))
 
 
 def framed(mode: Mode, raw: bytes, pieces: list[bytes]) -> bytes:

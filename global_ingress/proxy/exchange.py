@@ -22,7 +22,7 @@ from global_ingress.proxy.attempt import (
     Trouble,
 )
 from global_ingress.proxy.choosing import Chooser, Frontend, Place
-from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, head_of, mode_of
+from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
 from global_ingress.proxy.errors import FAULTS, Fault, Refusal, error_body, error_frame, fault_headers
 from global_ingress.proxy.gate import Gate, Verdict
 from global_ingress.proxy.headers import Answer, Head
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
 
 JOINED = 64 * 1024  # a body up to this size goes out in one piece with its head
+STARTS = 64  # beginnings of answers kept per place
 TAIL = 4 * 1024  # bytes of a unary answer's end in which its usage is looked for
 
 
@@ -48,7 +49,7 @@ class Client(Protocol):
     def write(self, data: bytes) -> None:
         """Write to the client."""
 
-    def respond(self, status: int, body: bytes, headers: bytes, request_id: str) -> int:
+    def respond(self, status: int, body: bytes, headers: bytes, request_id: bytes) -> int:
         """Write a whole answer of ours; returns the size of its body."""
 
     def keeps(self) -> bool:
@@ -61,40 +62,30 @@ class Client(Protocol):
 class Exchange:
     """The trip of one request. It holds a frontend (counted in the ledger) from a try's begin to its end."""
 
-    __slots__ = (
-        "_answer",
-        "_anthropic",
-        "_attempts",
-        "_body",
-        "_bytes_in",
-        "_bytes_out",
-        "_chooser",
-        "_clean",
-        "_client",
-        "_committed",
-        "_connecting",
-        "_connection",
-        "_first_at",
-        "_frontend",
-        "_gate",
-        "_head",
-        "_holding",
-        "_kept",
-        "_last_at",
-        "_mode",
-        "_observer",
-        "_over",
-        "_place",
-        "_plane",
-        "_reached",
-        "_request_id",
-        "_sent_at",
-        "_started",
-        "_stream",
-        "_tail",
-        "_total_at",
-        "_tried",
-    )
+    # What most requests never change.
+    _chooser: Chooser | None = None
+    _place: Place | None = None
+    _frontend: Frontend | None = None
+    _connection: Connection | None = None
+    _connecting: asyncio.Task[None] | None = None
+    _answer: Answer | None = None
+    _observer: Observer | None = None
+    _gate: Gate | None = None
+    _kept: Gate | None = None  # the last answer that was held back and then tried elsewhere
+    _mode = Mode.RAW
+    _holding = -1  # the slot of the frontend that is held
+    _attempts = 0  # all tries
+    _reached = 0  # those that reached a frontend
+    _bytes_out = 0
+    _first_at = 0.0
+    _last_at = 0.0
+    _sent_at = 0.0
+    _clean = True  # what the client got ends between two chunks
+    _committed = False
+    _over = False
+    _stream = False
+    _tail = b""
+    _total_at = NEVER
 
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
         self._client = client
@@ -102,32 +93,13 @@ class Exchange:
         self._head = head
         self._body = body
         self._anthropic = anthropic
-        self._request_id = head.request_id.decode() if head.request_id else plane.request_id()
-        self._started = self._sent_at = plane.clock()
-        total = plane.timeouts.total
-        self._total_at = NEVER if total is None else self._started + total
+        self._request_id = head.request_id or plane.request_id()
+        self._started = plane.clock()
         self._bytes_in = len(body)
-        self._bytes_out = 0
-        self._first_at = self._last_at = 0.0
-        self._chooser: Chooser | None = None
-        self._place: Place | None = None
-        self._frontend: Frontend | None = None
-        self._connection: Connection | None = None
-        self._connecting: asyncio.Task[None] | None = None
-        self._holding = -1
         self._tried: list[Frontend] = []
-        self._attempts = 0  # all tries
-        self._reached = 0  # those that reached a frontend
-        self._answer: Answer | None = None
-        self._observer: Observer | None = None
-        self._gate: Gate | None = None
-        self._kept: Gate | None = None  # the last answer that was held back and then tried elsewhere
-        self._mode = Mode.RAW
-        self._clean = True  # what the client got ends between two chunks
-        self._committed = False
-        self._over = False
-        self._stream = False
-        self._tail = b""
+        total = plane.timeouts.total
+        if total is not None:
+            self._total_at = self._started + total
 
     # What the client's connection tells.
 
@@ -220,19 +192,17 @@ class Exchange:
         self._connection = connection
         self._reached += 1
         small = len(body) <= JOINED
-        data = b"".join(
-            (
-                b"POST ",
-                self._head.target,
-                b" HTTP/1.1\r\nHost: ",
-                connection.frontend.authority,
-                self._head.forward,
-                b"\r\nContent-Length: %d\r\nx-request-id: %b\r\n\r\n" % (len(body), self._request_id.encode()),
-                body if small else b"",
-            )
+        head = self._head
+        data = b"%b%b%b\r\nContent-Length: %d\r\nx-request-id: %b\r\n\r\n%b" % (
+            head.begin,
+            connection.frontend.authority,
+            head.forward,
+            len(body),
+            self._request_id,
+            bytes(body) if small else b"",
         )
         self._sent_at = plane.clock()
-        connection.begin(self, data, None if small else body, self._first_byte_at())
+        connection.begin(self, data, None if small else body, self._request_id, self._first_byte_at())
         if self._client.paused:
             self.pause()
 
@@ -406,14 +376,33 @@ class Exchange:
         if frontend is not None and answer.status not in GATEWAY_STATUSES:
             plane.praise(frontend)
         mode = self._mode = mode_of(answer, self._head.minor)
-        added = b"" if answer.has_request_id else b"\r\nx-request-id: " + self._request_id.encode()
-        if plane.expose_pool:
-            added += b"%b\r\nx-dynamo-attempts: %d" % (place.pool.exposed, self._attempts)
-        body = framed(mode, raw, pieces)
+        body = raw if mode is Mode.RAW else framed(mode, raw, pieces)
         self._bytes_out += len(body)
-        self._client.write(head_of(answer, mode, added, keep=self._client.keeps() and mode is not Mode.PLAIN) + body)
+        request_id = b"" if answer.has_request_id else self._request_id
+        self._client.write(b"%b%b\r\n\r\n%b" % (self._start_of(answer, place, mode), request_id, body))
         if not self._client.paused:
             self._wait(now)
+
+    def _start_of(self, answer: Answer, place: Place, mode: Mode) -> bytes:
+        """The head towards the client, up to its last value: the request id, if the answer has none of its own. Answers
+        that are equal begin equally, so the start is made once."""
+        keeps = self._client.keeps() and mode is not Mode.PLAIN
+        common = keeps and self._attempts == 1 and mode is Mode.RAW
+        if common:
+            start = place.starts.get(answer)
+            if start is not None:
+                return start
+        added = b"" if keeps else b"\r\nConnection: close"
+        if self._plane.expose_pool:
+            added += b"%b\r\nx-dynamo-attempts: %d" % (place.pool.exposed, self._attempts)
+        if not answer.has_request_id:
+            added += b"\r\nx-request-id: "
+        start = start_of(answer, mode, added)
+        if common:
+            if len(place.starts) >= STARTS:
+                place.starts.clear()
+            place.starts[answer] = start
+        return start
 
     def _pass(self, data: bytes) -> None:
         if data:
@@ -500,9 +489,9 @@ class Exchange:
         plane.log_entry(
             Entry(
                 plane.wall(),
-                self._request_id,
+                self._request_id.decode(),
                 "POST",
-                self._head.target.partition(b"?")[0].decode("ascii", "replace"),
+                self._head.path,
                 chooser.id if chooser is not None else None,
                 place.pool.name if place is not None else None,
                 place.pool.region if place is not None else None,
@@ -513,8 +502,8 @@ class Exchange:
                 self._attempts,
                 self._bytes_in,
                 self._bytes_out,
-                self._first_at - self._started if self._first_at else None,
-                now - self._started,
+                round((self._first_at - self._started) * 1000, 3) if self._first_at else None,
+                round((now - self._started) * 1000, 3),
                 stream,
                 usage[0] if usage is not None else None,
                 usage[1] if usage is not None else None,

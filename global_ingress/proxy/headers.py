@@ -51,6 +51,8 @@ class Head(NamedTuple):
     retry_count: int
     patience: float | None  # seconds the client says it waits for the first byte
     affinity: dict[bytes, bytes]
+    path: str  # without the query, for the log
+    begin: bytes  # what goes on before the frontend's host
     forward: bytes
     length_at: tuple[int, int]  # where the digits of Content-Length stand in the head, (0, 0) without
 
@@ -117,6 +119,8 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
         else 0,
         patience=_patience(found),
         affinity=affinity,
+        path=target.partition(b"?")[0].decode("ascii"),
+        begin=b"%b %b HTTP/1.1\r\nHost: " % (method, target),
         forward=b"".join(b"\r\n" + raw for raw in passing),
         length_at=_length_place(head) if length >= 0 else (0, 0),
     )
@@ -179,18 +183,26 @@ def _patience(found: dict[bytes, bytes]) -> float | None:
     return min(limits, default=None)
 
 
-class Answer(NamedTuple):
-    """One response's head, read. `lines` are those that pass (each with CRLF before it), framing headers among them as
-    they came; `length` is -1 without Content-Length; `event_stream` by its content type."""
+class Answer:
+    """One response's head, read. Equal heads may share one, so it is never changed.
 
-    status: int
-    first: bytes
-    lines: bytes
-    length: int
-    chunked: bool
-    event_stream: bool
-    has_request_id: bool
-    again: bool  # false: the frontend said x-should-retry: false
+    `lines` are those that pass (each with CRLF before it), framing headers among them as they came; `length` is -1
+    without Content-Length; `event_stream` by its content type; `again` false: the frontend said x-should-retry: false.
+    """
+
+    __slots__ = ("again", "chunked", "event_stream", "first", "has_request_id", "length", "lines", "status")
+
+    def __init__(
+        self, status: int, first: bytes, lines: bytes, length: int, *, chunked: bool, event_stream: bool, again: bool
+    ) -> None:
+        self.status = status
+        self.first = first
+        self.lines = lines
+        self.length = length
+        self.chunked = chunked
+        self.event_stream = event_stream
+        self.again = again
+        self.has_request_id = b"\r\nx-request-id:" in lines.lower()
 
 
 _SIFT = re.compile(rb"\r\n(?:connection|keep-alive|proxy-|te:|trailer|upgrade|x-dynamo-)")
@@ -201,7 +213,7 @@ _FRAMING = re.compile(rb"\r\n(?:content-length|transfer-encoding)[ \t]*:[^\r\n]*
 
 
 def read_answer(head: bytes, *, expose_pool: bool) -> Answer | None:
-    """Read a response head (without its blank line); None when it is not acceptable (I2). llhttp has passed it."""
+    """Read a response head (without its blank line); None when it is not acceptable (I2), whatever llhttp says."""
     low = head.lower()
     version = head[:9]
     if version != b"HTTP/1.1 " and version != b"HTTP/1.0 ":
@@ -222,23 +234,24 @@ def read_answer(head: bytes, *, expose_pool: bool) -> Answer | None:
             return None
     cut = head.find(b"\r\n")
     lines = b"" if cut < 0 else head[cut:]
-    has_id = b"\r\nx-request-id:" in low
-    if _SIFT.search(low) is not None or (has_id and low.count(b"\r\nx-request-id:") > 1):
+    if _SIFT.search(low) is not None or b"\r\nx-request-id:" in low:
         lines = _sift(lines, expose_pool=expose_pool)
+    if not head[9:12].isdigit():
+        return None
     return Answer(
-        status=int(head[9:12]),
-        first=b"HTTP/1.1" + (head if cut < 0 else head[:cut])[8:],
-        lines=lines,
-        length=length,
+        int(head[9:12]),
+        b"HTTP/1.1" + (head if cut < 0 else head[:cut])[8:],
+        lines,
+        length,
         chunked=chunked,
         event_stream=_SSE_TYPE.search(low) is not None,
-        has_request_id=has_id,
         again=b"x-should-retry" not in low or _RETRY_FALSE.search(low) is None,
     )
 
 
 def _sift(lines: bytes, *, expose_pool: bool) -> bytes:
-    """The lines without those that are hop by hop, named by Connection, replaced by ours, or a second request id."""
+    """The lines without those that are hop by hop, named by Connection, replaced by ours, and without a second request
+    id or an empty one (which is ours, echoed: `read_answer` is given heads without it)."""
     fields = [(raw.partition(b":")[0].lower(), raw) for raw in lines.split(b"\r\n")[1:]]
     dropped = HOP_BY_HOP - {b"transfer-encoding"}
     if expose_pool:
@@ -247,9 +260,12 @@ def _sift(lines: bytes, *, expose_pool: bool) -> bytes:
     out: list[bytes] = []
     has_id = False
     for name, raw in fields:
-        if name in dropped or (name == b"x-request-id" and has_id):
+        if name in dropped:
             continue
-        has_id = has_id or name == b"x-request-id"
+        if name == b"x-request-id":
+            if has_id or not raw[13:].strip(b" \t"):
+                continue
+            has_id = True
         out.append(b"\r\n" + raw)
     return b"".join(out)
 

@@ -75,7 +75,6 @@ class Observer:
             and (b'"usage"' not in piece or piece.count(b'"usage"') == piece.count(b'"usage":null'))
             and b"DONE" not in piece
             and b"failed" not in piece
-            and b"\r" not in piece
         ):
             self.events += 1  # one read may hold several; the count only has to tell none from some
             return

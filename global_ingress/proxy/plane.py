@@ -19,7 +19,7 @@ from global_ingress.proxy.attempt import UNCONNECTED, Budget, Trouble
 from global_ingress.proxy.choosing import Chooser, Frontend, Place, Pool, turn_of
 from global_ingress.proxy.counts import Notice
 from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
-from global_ingress.proxy.headers import Peer
+from global_ingress.proxy.headers import Answer, Peer
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.routes import Limits, Retries, Routes, Timeouts
 from global_ingress.proxy.tally import OTHER, Tally, bump
@@ -30,6 +30,7 @@ from global_ingress.proxy.wheel import Wheel
 if TYPE_CHECKING:
     from global_ingress.proxy.server import ClientConnection
 
+_ANSWERS = 512  # heads of answers remembered
 _IDS = 256  # request ids made at once
 
 
@@ -70,6 +71,7 @@ class Plane:
         self.affinity_names: frozenset[bytes] = frozenset()
         self.budget = Budget(0.0)
         self.routes: Routes | None = None
+        self.answers: dict[bytes, Answer] = {}
         self.clients: set[ClientConnection] = set()
         self._deserted: asyncio.Event | None = None
         self.timeouts: Timeouts
@@ -80,7 +82,7 @@ class Plane:
         self.closing = False  # the delay is over: answers carry Connection: close
         self.buffered = 0
         self._trusted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
-        self._ids: list[str] = []
+        self._ids: list[bytes] = []
         self._second = self.clock()
 
     def apply(self, routes: Routes) -> None:
@@ -103,6 +105,7 @@ class Plane:
         self.budget.share = routes.retries.budget
         self._trusted = tuple(ipaddress.ip_network(cidr) for cidr in routes.trusted_proxies)
         self.routes = routes
+        self.answers.clear()
         self._drop_turns(routes)
 
     def _chooser(self, model_id: str, routes: Routes, pools: dict[str, Pool]) -> Chooser:
@@ -127,6 +130,12 @@ class Plane:
             in_flight_limit=routes.limits.in_flight_per_pool,
             tally=self.tally,
         )
+
+    def remember(self, head: bytes, answer: Answer) -> None:
+        """Keep what was read of a head for the next equal one."""
+        if len(self.answers) >= _ANSWERS:
+            self.answers.clear()
+        self.answers[head] = answer
 
     def leave(self, client: ClientConnection) -> None:
         """A client's connection is closed."""
@@ -164,14 +173,14 @@ class Plane:
             trusted = any(ip in network for network in self._trusted)
         return Peer(address.encode(), b"http", trusted)
 
-    def request_id(self) -> str:
+    def request_id(self) -> bytes:
         """A fresh uuid4 as 32 hex digits; made many at a time."""
         if not self._ids:
             chance = bytearray(os.urandom(16 * _IDS))
             for at in range(0, len(chance), 16):
                 chance[at + 6] = chance[at + 6] & 0x0F | 0x40
                 chance[at + 8] = chance[at + 8] & 0x3F | 0x80
-            self._ids = [chance[at : at + 16].hex() for at in range(0, len(chance), 16)]
+            self._ids = [chance[at : at + 16].hex().encode() for at in range(0, len(chance), 16)]
         return self._ids.pop()
 
     @cached_property

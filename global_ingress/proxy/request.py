@@ -53,7 +53,8 @@ def peek(body: Buffer) -> Peek:
     if type(model) is not str or not model:
         raise Refusal("missing_model", _model_fault(model), "model")
     first = body.find(_NAME)
-    if (first < 0 or body.find(_NAME, first + 7) >= 0 or _ESCAPED.search(body) is not None) and _names(body) != 1:
+    doubtful = first < 0 or body.find(_NAME, first + 7) >= 0 or (b"\\u00" in body and _ESCAPED.search(body) is not None)
+    if doubtful and _names(body) != 1:
         raise Refusal("invalid_json", "the body names `model` more than once", "model")
     return Peek(model, top.stream is True)
 

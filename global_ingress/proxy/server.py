@@ -235,7 +235,7 @@ class ClientConnection:
             exchange.start()
             return
         status, answer, headers = local_answer(path, plane)
-        request_id = head.request_id.decode() or plane.request_id()
+        request_id = head.request_id or plane.request_id()
         self._account(head, status, "ok" if status < 400 else "refused", None, request_id)
         self.respond(status, answer, headers, request_id)
         self.finished(keep=True)
@@ -251,9 +251,9 @@ class ClientConnection:
     def keeps(self) -> bool:
         return self._keep and not self._plane.closing
 
-    def respond(self, status: int, body: bytes, headers: bytes, request_id: str) -> int:
+    def respond(self, status: int, body: bytes, headers: bytes, request_id: bytes) -> int:
         head = self._framer.head
-        lines = b"x-request-id: %b\r\n%b" % (request_id.encode(), headers)
+        lines = b"x-request-id: %b\r\n%b" % (request_id, headers)
         head_only = head is not None and head.method == b"HEAD"
         self.write(response(status, body, lines, close=not self.keeps(), head_only=head_only))
         return 0 if head_only else len(body)
@@ -288,7 +288,7 @@ class ClientConnection:
         if not whole:
             self._keep = False
         plane, head = self._plane, self._framer.head
-        request_id = head.request_id.decode() if head is not None and head.request_id else plane.request_id()
+        request_id = head.request_id if head is not None and head.request_id else plane.request_id()
         fault = refusal.fault
         headers = fault_headers(fault)
         if isinstance(refusal, MethodNotAllowed):
@@ -353,7 +353,7 @@ class ClientConnection:
         elif self._state is not State.LINGER:
             self._close()
 
-    def _account(self, head: Head | None, status: int, outcome: str, code: str | None, request_id: str) -> None:
+    def _account(self, head: Head | None, status: int, outcome: str, code: str | None, request_id: bytes) -> None:
         """Count and log what no exchange has taken: refusals of ours, and what is answered here."""
         plane = self._plane
         if outcome == "refused":
@@ -362,5 +362,7 @@ class ClientConnection:
         if plane.log is None:
             return
         method = head.method.decode("ascii", "replace") if head is not None else "-"
-        path = head.target.partition(b"?")[0].decode("ascii", "replace") if head is not None else "-"
-        plane.log_entry(refused_entry(plane.wall(), request_id, method, path, status, outcome, code, self.address))
+        path = head.path if head is not None else "-"
+        plane.log_entry(
+            refused_entry(plane.wall(), request_id.decode(), method, path, status, outcome, code, self.address)
+        )

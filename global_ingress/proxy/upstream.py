@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HEAD_LIMIT = 64 * 1024  # bytes of an answer's head
 _LAST_CHUNK = b"0\r\n\r\n"
+_AFTER_EVENT = (b"\n\r\n", b"\r\r\n")
 
 
 class Reader(Protocol):
@@ -53,6 +54,7 @@ class Connection:
         "_at_boundary",
         "_begun",
         "_done",
+        "_echo",
         "_feed",
         "_got",
         "_head",
@@ -87,6 +89,7 @@ class Connection:
         self._parser: Any = None
         self._feed: Any = None
         self._pieces: list[bytes] = []
+        self._echo = b""
         self._reset()
 
     def _reset(self) -> None:
@@ -101,10 +104,14 @@ class Connection:
         self.clean = True
         self._head = b""
 
-    def begin(self, reader: Reader, data: bytes, body: bytes | bytearray | None, deadline: float) -> None:
+    def begin(
+        self, reader: Reader, data: bytes, body: bytes | bytearray | None, request_id: bytes, deadline: float
+    ) -> None:
         """Send one request: `data` is its head and, if it is small, its body; else `body` follows without a copy."""
         self.reader = reader
-        self._reset()
+        self._echo = request_id
+        if self.used:
+            self._reset()
         self._plane.tally.upstream["active"] += 1
         self.write(data)
         if body is not None:
@@ -196,10 +203,8 @@ class Connection:
     def on_message_begin(self) -> None:
         self._begun += 1
 
-    def on_chunk_header(self) -> None:
-        self._at_boundary = False
-
     def on_body(self, piece: bytes) -> None:
+        self._at_boundary = False
         self._pieces.append(piece)
 
     def on_chunk_complete(self) -> None:
@@ -226,13 +231,26 @@ class Connection:
             else:
                 self._head = data
             return
-        answer = read_answer(data[:end], expose_pool=self._plane.expose_pool) if end <= HEAD_LIMIT else None
+        answer = self._answer(data[:end]) if end <= HEAD_LIMIT else None
         if answer is None or answer.status == 101:
             self._fail(Trouble.BAD_RESPONSE)
         elif answer.status < 200:
             self._skip_interim(data, end + 4)
         else:
             self._start_body(answer, data, end + 4)
+
+    def _answer(self, head: bytes) -> Answer | None:
+        """The head, read; heads that are equal but for our own request id, echoed, are read once."""
+        plane = self._plane
+        echo = self._echo
+        if echo in head:
+            head = head.replace(echo, b"")
+        answer = plane.answers.get(head)
+        if answer is None:
+            answer = read_answer(head, expose_pool=plane.expose_pool)
+            if answer is not None:
+                plane.remember(head, answer)
+        return answer
 
     def _skip_interim(self, data: bytes, end: int) -> None:
         """100 Continue and its like are not the answer (B72)."""
@@ -300,7 +318,9 @@ class Connection:
             self._fail(Trouble.BAD_RESPONSE)
             return
         else:
-            self.clean = self._at_boundary and (not raw or raw[-2:] == b"\r\n")
+            # A chunk is over when llhttp says so and nothing of the next one's size line has come; an event ends with a
+            # line end, so before the chunk's own CRLF there is another one, which no size line has.
+            self.clean = self._at_boundary and (not raw or raw[-3:] in _AFTER_EVENT)
         reader.answer_body(raw, self._pieces, self._plane.clock())
         if self._done and self.reader is reader:
             self._finish(keep=self._keep and not excess)

@@ -19,7 +19,7 @@ from typing import Any
 from discovery.kit import log
 from discovery.kit.clock import SYSTEM_CLOCK, monotonic, monotonic_ns, wall
 from global_ingress.proxy import control
-from global_ingress.proxy.accesslog import AccessLog, json_line, text_line
+from global_ingress.proxy.accesslog import AccessLog, json_lines, text_lines
 from global_ingress.proxy.counts import Notice, encode_counts, encode_notice
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.plane import Plane, Times
@@ -167,7 +167,7 @@ def _access_log(where: str, form: str) -> AccessLog | None:
     if where == "off":
         return None
     fd = 1 if where == "stdout" else os.open(where, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-    return AccessLog(fd, text_line if form == "text" else json_line)
+    return AccessLog(fd, text_lines if form == "text" else json_lines)
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:

@@ -171,6 +171,12 @@ def test_copies_of_one_address_are_one_frontend() -> None:
         )
 
 
+def test_a_copy_that_serves_speaks_for_the_one_that_does_not() -> None:
+    copies = [endpoint(ready=True, serving=False), endpoint(ready=True, serving=True)]
+    (found,) = frontends(make_slice(endpoints=copies))
+    assert found.serving
+
+
 def dual(**said: Any) -> tuple[Slice, Slice]:
     v4 = make_slice(name="four", endpoints=[endpoint("10.0.0.1", **said)])
     v6 = make_slice(name="six", address_type="IPv6", endpoints=[endpoint("fd00::1", **said)])
@@ -198,6 +204,15 @@ def test_two_addresses_of_one_family_stay_two_frontends() -> None:
     assert [(f.url, f.also) for f in found] == [
         ("http://10.0.0.1:8000", ("http://[fd00::1]:8000",)),
         ("http://10.0.0.7:8000", ()),
+    ]
+
+
+def test_the_address_that_is_ready_goes_with_the_other_family() -> None:
+    left = endpoint("10.0.0.0", "f-0", uid="u0", ready=False, serving=True, terminating=True)
+    found = frontends(*dual(pod="f-0", uid="u0"), make_slice(name="old", endpoints=[left]))
+    assert [(f.url, f.also, f.ready) for f in found] == [
+        ("http://10.0.0.0:8000", (), False),
+        ("http://10.0.0.1:8000", ("http://[fd00::1]:8000",), True),
     ]
 
 
@@ -347,6 +362,12 @@ def test_routers_of_two_clusters_are_told_apart() -> None:
         rules=ROUTERS,
     )
     assert [router.id for router in found.routers] == ["a/router-0", "b/router-0"]
+
+
+def test_a_slice_told_by_another_source_is_not_remembered_as_the_first() -> None:
+    one = make_slice()
+    first = assemble([("mcs", one)], RULES)
+    assert assemble([("karmada", one)], RULES, first).pools[0].sources == ("karmada",)
 
 
 def test_unchanged_pools_are_the_same_objects() -> None:

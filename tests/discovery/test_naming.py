@@ -59,6 +59,7 @@ def test_the_service_is_never_taken_from_the_derived_one() -> None:
         "a.b-frontend",
         "llama-relay",
         "--frontend",
+        "a--frontend",
         "x" * 55 + "-frontend",
     ],
 )
@@ -142,6 +143,9 @@ def test_address_types_without_addresses() -> None:
         ("imported-member1-relay-llama-odd", "derived-relay-llama", (), "karmada-es-member2", None),
         ("imported-member1-relay-llama-odd", "derived-relay-llama", (), "karmada-es-", None),
         ("imported-m1-relay-x-abcde", "derived-relay-x", ("m1", "m1-relay"), None, "m1"),
+        ("imported-x-relay-a-y-relay-a-abcde", "derived-relay-a", (), "karmada-es-x", None),
+        ("imported-x-relay-a-y-relay-a-abcde", "derived-relay-a", ("x",), "karmada-es-x", "x"),
+        ("imported-x-relay-a-y-relay-a-abcde", "derived-relay-a", ("x", "x-relay-a-y"), "karmada-es-x", "x-relay-a-y"),
         ("member1-relay-llama-x7k2p", "derived-relay-llama", (), None, None),
     ],
 )

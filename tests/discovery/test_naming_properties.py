@@ -67,11 +67,17 @@ def test_the_importing_clusters_annotation_is_never_the_source(
     name: str, cluster: str, importer: str, suffix: str
 ) -> None:
     service = f"{name}-frontend"
-    # An importer whose name and service begin the source's own name could not be told apart by anybody.
-    assume(len(service) <= 55 and not f"{cluster}-".startswith(f"{importer}-{service}-"))
+    assume(len(service) <= 55)
     slice_ = karmada(f"imported-{cluster}-{service}-{suffix}", f"derived-{service}", f"karmada-es-{importer}")
     found = attribute(slice_, NamingRules())
-    assert isinstance(found, Attributed)
+    if isinstance(found, Ignored):
+        # The importer's name and the service begin the source's own name: nobody can tell, so nobody does.
+        assert found.reason is Reason.KARMADA_CLUSTER
+        assert f"{cluster}-{service}-".startswith(f"{importer}-{service}-")
+        assert importer != cluster
+        known = attribute(slice_, NamingRules(karmada_clusters=(cluster, importer)))
+        assert isinstance(known, Attributed), "the operator's list settles it"
+        found = known
     assert found.key.cluster == cluster
 
 

@@ -125,6 +125,12 @@ def test_a_faulty_endpoint_is_skipped_and_costs_the_slice_nothing(item: object, 
     assert len(detail) < 200
 
 
+def test_a_skipped_endpoint_says_what_was_wrong_where() -> None:
+    ref = {"kind": "Pod", "namespace": 7}
+    assert skipped(endpoint(targetRef=ref)) == (Skip.MALFORMED, "targetRef.namespace must be text, got 7")
+    assert skipped(endpoint("fd00::1"))[1] == "fd00::1 stands in a slice of IPv4"
+
+
 @pytest.mark.parametrize("address", ["fe80::1%eth0", "::", "ff02::1"])
 def test_ipv6_addresses_that_cannot_be_connected_to(address: str) -> None:
     assert skipped(endpoint(address), "IPv6")[0] is Skip.BAD_ADDRESS

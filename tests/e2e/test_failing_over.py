@@ -93,6 +93,8 @@ def _refuses(region: Region) -> bool:
 def test_when_no_region_is_left_the_answer_says_so(patient: Ingress, regions: list[Region]) -> None:
     for region in regions:
         region.signal_frontend()
+    # a killed process is not gone at once, and until then its socket still takes connections
+    wait_until(lambda: not any(each.frontend and each.frontend.alive() for each in regions), "all ended", 5)
     with sdk(patient.url) as client, pytest.raises(openai.InternalServerError) as caught:
         ask(client)
     assert caught.value.status_code in (502, 503)

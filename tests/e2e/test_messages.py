@@ -20,7 +20,7 @@ HELLO: list[MessageParam] = [{"role": "user", "content": "hello"}]
 
 @pytest.fixture
 def claude(ingress: Ingress) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=ingress.url, api_key="unused", max_retries=0, timeout=60.0) as client:
+    with anthropic.Anthropic(base_url=ingress.url, api_key="unused", max_retries=0, timeout=25.0) as client:
         yield client
 
 

@@ -23,13 +23,13 @@ ENDLESS = 5000
 
 
 @contextmanager
-def sdk(url: str, timeout: float = 60.0) -> Iterator[openai.OpenAI]:
+def sdk(url: str, timeout: float = 25.0) -> Iterator[openai.OpenAI]:
     """The SDK as users have it, but without its retries, which would hide what we let through."""
     with openai.OpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0, timeout=timeout) as client:
         yield client
 
 
-def async_sdk(url: str, timeout: float = 60.0) -> openai.AsyncOpenAI:
+def async_sdk(url: str, timeout: float = 25.0) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0, timeout=timeout)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
 from pathlib import Path
+
+import pytest
 
 from discovery.client import Following, follow
 from discovery.pool import PoolTable
@@ -39,6 +43,28 @@ async def test_changes_arrive_and_the_second_directory_takes_over(tmp_path: Path
             assert following.errors == 1
         finally:
             await following.__aexit__(None, None, None)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+async def test_tls_is_served_and_verified(tmp_path: Path) -> None:
+    slices, cert, key = tmp_path / "slices", tmp_path / "cert.pem", tmp_path / "key.pem"
+    slices.mkdir()
+    write(slices / "a.json", slice_object("c1", "10.0.0.1"))
+    request = ["-x509", "-nodes", "-newkey", "rsa:2048", "-keyout", str(key), "-out", str(cert), "-days", "2"]
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    quiet = asyncio.subprocess.DEVNULL
+    making = await asyncio.create_subprocess_exec("openssl", "req", *request, *subject, stderr=quiet)
+    assert await making.wait() == 0
+    async with directory(slices, "--tls-cert-path", str(cert), "--tls-key-path", str(key)) as (url, _):
+        assert url.startswith("https://")
+        async with follow([url], verify=ssl.create_default_context(cafile=str(cert))) as following:
+            await until(following, "c1")
+        async with follow([url]) as following:
+            async with asyncio.timeout(20):
+                while not following.errors:  # noqa: ASYNC110 - a counter has no event
+                    await asyncio.sleep(0.01)
+            assert "CERTIFICATE_VERIFY_FAILED" in str(following.last_error)
+            assert following.table is None
 
 
 async def test_a_restart_with_a_broken_file_removes_nobody(tmp_path: Path) -> None:

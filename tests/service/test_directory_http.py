@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from discovery.wire import decode_routers, decode_table
@@ -113,6 +113,18 @@ async def test_a_watch_tells_changes_and_resumes(tmp_path: Path) -> None:
         async with client.stream("GET", "/routers?watch=true") as response:
             lines = lines_of(response)
             assert [(await anext(lines))["type"] for _ in range(2)] == ["reset", "ready"]
+
+
+async def test_a_watcher_that_leaves_is_counted_out(client: httpx.AsyncClient) -> None:
+    async def watchers() -> int:
+        return int((await client.get("/status.json")).json()["watchers"])
+
+    async with client.stream("GET", "/pools?watch=true") as response:
+        assert (await anext(lines_of(response)))["type"] == "reset"
+        assert await watchers() == 1
+    async with asyncio.timeout(10):
+        while await watchers():  # noqa: ASYNC110 - another process counts
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.slow
