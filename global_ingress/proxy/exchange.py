@@ -53,6 +53,7 @@ class Exchange(Answering):
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
         Answering.__init__(self, client, plane, head, body, anthropic=anthropic)
         self._tried: list[Frontend] = []
+        self._sent_at = self._started
         total = plane.timeouts.total
         if total is not None:
             self._total_at = self._started + total
@@ -89,10 +90,16 @@ class Exchange(Answering):
     def client_gone(self, code: str) -> None:
         """The client left, or is being left since it reads nothing: the frontend must not work for nobody (I43).
         `code` is client_closed or client_stalled."""
-        if not self._over:
-            self._plane.tally.client_disconnects += 1
-            self._leave()
-            self._account(499, "client_closed", code, code)
+        if self._over:
+            return
+        self._leave()
+        answer, observer = self._answer, self._observer
+        if answer is not None and observer is not None and observer.done and observer.error is None:
+            # It has read [DONE] and hung up, as SDKs do, before the end of the body came.
+            self._account(answer.status, "ok", None, "done")
+            return
+        self._plane.tally.client_disconnects += 1
+        self._account(499, "client_closed", code, code)
 
     def cut_for_drain(self) -> None:
         """Time is up while draining."""
