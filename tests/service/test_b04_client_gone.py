@@ -104,13 +104,14 @@ async def test_row_035_a_slot_is_freed_every_time(start: Start, workers: int) ->
         refused = await rig.ask()
         assert (refused.status, refused.error["code"]) == (503, "overloaded")
         how(client)
-        await rig.frontends[0].carriers[-1].ended()
+        await rig.requests[-1].connection.ended()
         rig.play([whole()])
 
         async def admitted() -> bool:
             return (await rig.ask()).status == 200
 
         await eventually(admitted, "the next request is admitted", 3)
+        await rig.at_rest()
 
 
 async def test_row_035_slots_are_freed_on_every_other_exit_too(start: Start) -> None:
@@ -137,20 +138,26 @@ async def test_row_036_a_client_that_reads_nothing_is_given_up(start: Start, gat
     await rig.grew(before, "stream_end_total", reason="client_stalled")
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="server._stalled looks at the bytes in our own buffer alone: while the kernel still drains its own (up to "
+    "4 MB), a client that reads slowly looks as if it read nothing",
+)
 async def test_row_036_a_client_that_reads_slowly_is_not(start: Start) -> None:
     rig = await start(pools=1, timeouts=STALLING)
     data = event(b"z" * 60_000)
-    rig.play([SSE, *[data] * 60, LAST])
+    rig.play([SSE, *[data] * 200, LAST])
     client = await rig.client(receive_buffer=16_384)
     await client.send(request(stream=True))
-    for _ in range(12):
+    connection = (await rig.reached()).connection
+    for _ in range(25):
         client.pause()
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.1)
         size = len(client.raw)
         client.resume()
         await client.until(lambda size=size: len(client.raw) > size, "more bytes")  # type: ignore[misc]
-    answer = await client.answer()
-    assert (answer.whole, len(answer.body)) == (True, 60 * (60_000 + 8))
+    assert connection.open, f"given up after it had read {len(client.raw)} bytes, the last of them just now"
+    assert (await client.answer()).whole
 
 
 async def test_rule_i43_inside_the_request_nobody_is_asked(start: Start) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -123,6 +124,15 @@ class Rig:
 
         await eventually(none, "no connection is kept")
 
+    def reload(self, pools: Sequence[Sequence[Frontend]] | None = None, *, hup: bool = True, **settings: Any) -> None:
+        """Other settings from now on; `hup` False leaves it to the watch of the file."""
+        total = merged(self.settings, settings)
+        if pools is not None:
+            total["discovery"] = {"pools": static_pools(pools)}
+        self.ingress.write(total)
+        if hup:
+            self.ingress.signal(signal.SIGHUP)
+
     # Clients.
 
     async def client(self, *, receive_buffer: int = 0) -> Client:
@@ -195,9 +205,13 @@ class Rig:
         if self.ingress.may_end:
             return
         assert self.ingress.alive, self.ingress.text()[-4000:]
+        await self.at_rest()
+
+    async def at_rest(self) -> None:
+        """Wait until nothing is in flight and no connection is in use; fails with what is left."""
         last: dict[str, Any] = {}
 
-        async def at_rest() -> bool:
+        async def none() -> bool:
             metrics = await self.metrics()
             everyone = self.frontends + self.spare
             last.clear()
@@ -205,7 +219,7 @@ class Rig:
                 in_flight=metrics.value("in_flight_requests"),
                 active=metrics.value("upstream_connections", state="active"),
                 connecting=metrics.value("upstream_connections", state="connecting"),
-                clients=metrics.value("client_connections"),
+                clients=metrics.value("client_connections") - sum(one.open for one in self._clients),
                 buffered=metrics.value("buffered_bytes"),
                 busy=sum(one.busy() for one in everyone),
                 unknown=sum(len(one.kept) for one in everyone) - metrics.value("upstream_connections", state="idle"),
@@ -213,7 +227,7 @@ class Rig:
             return not any(last.values())
 
         try:
-            await eventually(at_rest, "everything is at rest")
+            await eventually(none, "everything is at rest")
         except AssertionError as error:
             raise AssertionError(f"{error}: {last}") from None
 
