@@ -66,7 +66,7 @@ class Exchange(Answering):
         try:
             asked = peek(self._body)
             self._stream = asked.stream is True
-            chooser = self._chooser = self._find(asked.name)
+            chooser = self._chooser = self._find(asked.model)
             found = chooser.first(None if chooser.affinity is None else self._affinity(chooser))
             if found is None:
                 raise _nowhere(chooser)
@@ -220,12 +220,8 @@ class Exchange(Answering):
                 observer.feed(piece)
         elif pieces:
             self._keep_tail(pieces)
-        gate = self._gate
-        if gate is not None:
-            gate.hold(raw, pieces)
-            self._judge(gate.verdict(observer), now)
-        elif not self._committed:
-            self._accept(raw, pieces, now)
+        if not self._committed:
+            self._undecided(raw, pieces, now)
         elif raw:
             place, connection = self._place, self._connection
             if observer is not None and place is not None:
@@ -233,7 +229,17 @@ class Exchange(Answering):
             self._last_at = now
             self._pass(raw if self._mode is Mode.RAW else framed(self._mode, raw, pieces))
             if connection is not None and not self._client.paused:
-                connection.deadline = min(now + self._plane.timeouts.idle, self._total_at)
+                idle_at = now + self._plane.timeouts.idle
+                connection.deadline = idle_at if idle_at < self._total_at else self._total_at
+
+    def _undecided(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """The client has seen nothing yet: hold this, or accept the answer."""
+        gate = self._gate
+        if gate is None:
+            self._accept(raw, pieces, now)
+        else:
+            gate.hold(raw, pieces)
+            self._judge(gate.verdict(self._observer), now)
 
     def answer_end(self) -> None:
         self._connection = None
