@@ -27,7 +27,7 @@ from global_ingress.proxy.errors import FAULTS, Refusal
 from global_ingress.proxy.gate import Gate, Verdict
 from global_ingress.proxy.headers import Answer, Head
 from global_ingress.proxy.observer import Observer
-from global_ingress.proxy.request import Buffer, peek, with_model
+from global_ingress.proxy.request import INLINE, Buffer, Recount, peek, with_model
 from global_ingress.proxy.tally import bump
 from global_ingress.proxy.upstream import Connection, connect, take_idle
 from global_ingress.proxy.wheel import NEVER
@@ -65,15 +65,42 @@ class Exchange(Answering):
         self._plane.budget.deposit()
         try:
             asked = peek(self._body)
-            self._stream = asked.stream is True
-            chooser = self._chooser = self._find(asked.name)
+        except Refusal as refusal:
+            self._refuse(refusal)
+            return
+        self._stream = asked.stream is True
+        if len(self._body) <= INLINE:
+            self._choose(asked.model)
+        else:
+            self._recount(asked.model, Recount(self._body))
+
+    def _recount(self, model: str, recount: Recount) -> None:
+        """A large body is looked through in steps, with everybody else's turns between them."""
+        if self._over:
+            return
+        try:
+            sure = recount.step()
+        except Refusal as refusal:
+            self._refuse(refusal)
+            return
+        if sure:
+            self._choose(model)
+        else:
+            self._plane.loop.call_soon(self._recount, model, recount)
+
+    def _choose(self, model: str) -> None:
+        try:
+            chooser = self._chooser = self._find(model)
             found = chooser.first(None if chooser.affinity is None else self._affinity(chooser))
             if found is None:
                 raise _nowhere(chooser)
         except Refusal as refusal:
-            self._answer_fault(refusal.fault, str(refusal), "refused", refusal.param)
+            self._refuse(refusal)
             return
         self._try(*found)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._answer_fault(refusal.fault, str(refusal), "refused", refusal.param)
 
     def pause(self) -> None:
         """The client does not read: neither do we, and the frontend's silence is not its fault."""
@@ -220,12 +247,8 @@ class Exchange(Answering):
                 observer.feed(piece)
         elif pieces:
             self._keep_tail(pieces)
-        gate = self._gate
-        if gate is not None:
-            gate.hold(raw, pieces)
-            self._judge(gate.verdict(observer), now)
-        elif not self._committed:
-            self._accept(raw, pieces, now)
+        if not self._committed:
+            self._undecided(raw, pieces, now)
         elif raw:
             place, connection = self._place, self._connection
             if observer is not None and place is not None:
@@ -233,7 +256,17 @@ class Exchange(Answering):
             self._last_at = now
             self._pass(raw if self._mode is Mode.RAW else framed(self._mode, raw, pieces))
             if connection is not None and not self._client.paused:
-                connection.deadline = min(now + self._plane.timeouts.idle, self._total_at)
+                idle_at = now + self._plane.timeouts.idle
+                connection.deadline = idle_at if idle_at < self._total_at else self._total_at
+
+    def _undecided(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """The client has seen nothing yet: hold this, or accept the answer."""
+        gate = self._gate
+        if gate is None:
+            self._accept(raw, pieces, now)
+        else:
+            gate.hold(raw, pieces)
+            self._judge(gate.verdict(self._observer), now)
 
     def answer_end(self) -> None:
         self._connection = None
