@@ -88,7 +88,7 @@ async def test_rule_i21_least_requests_over_all_workers(start: Start, workers: i
             assert (await client.answer()).whole
 
     async def freed() -> bool:
-        return (await rig.metrics()).value("in_flight_requests", pool="c1/serving/llm") == 0
+        return (await rig.metrics()).value("in_flight_requests", pool=rig.pool(1)) == 0
 
     await eventually(freed, "f1 is free")
     rig.frontends[1].play([SSE + event(b"1"), hang])

@@ -104,7 +104,7 @@ async def test_row_110_no_body_header_query_or_key_is_ever_logged(start: Start) 
     last = rig.fresh_id()
     await rig.ask(headers=[f"x-request-id: {last}"])
     await rig.line(last)
-    everything = rig.ingress.text() + (rig.ingress.folder / "out").read_text() + (await rig.metrics()).text
+    everything = rig.ingress.text() + rig.ingress.written("out") + (await rig.metrics()).text
     everything += json.dumps(await rig.ingress.status())
     assert SECRET not in everything
 
@@ -126,7 +126,7 @@ async def test_row_112_no_line_of_the_log_can_be_made_from_outside(start: Start)
     await rig.ask(headers=[f"x-request-id: {last}"])
     await rig.line(last)
     for name in ("out", "err"):
-        for line in (rig.ingress.folder / name).read_text().splitlines():
+        for line in rig.ingress.written(name).splitlines():
             assert isinstance(json.loads(line), dict)
     assert all(set(line) >= FIELDS for line in rig.ingress.access())
 
@@ -180,7 +180,7 @@ async def test_rule_i71_the_sums_are_exact(start: Start, workers: int) -> None:
     after = await rig.metrics()
     for name in ("request_duration_seconds_count", "time_to_first_byte_seconds_count"):
         assert after.value(name) - before.value(name) == 40
-    for pool in ("c0/serving/llm", "c1/serving/llm"):
+    for pool in (rig.pool(0), rig.pool(1)):
         assert after.value("requests_total", pool=pool) - before.value("requests_total", pool=pool) == 20
     assert after.value("workers_listening") == workers
 
@@ -190,7 +190,7 @@ async def test_rule_i71_gauges_show_what_is_now(start: Start) -> None:
     rig.each([SSE + event(b"1"), hang])
     clients = [await rig.streaming() for _ in range(4)]
     metrics = await rig.metrics()
-    assert metrics.by("in_flight_requests", "pool") == {"c0/serving/llm": 2, "c1/serving/llm": 2}
+    assert metrics.by("in_flight_requests", "pool") == {rig.pool(0): 2, rig.pool(1): 2}
     assert metrics.value("upstream_connections", state="active") == 4
     assert metrics.value("client_connections") == 4
     pools = (await rig.ingress.admin("/pools")).json()["pools"]
@@ -212,4 +212,4 @@ async def test_rule_i71_an_endless_series_of_chunks_is_one_series(start: Start) 
     await rig.grew(before, "requests_total", stream="true")
     after = await rig.metrics()
     gaps = after.value("inter_chunk_seconds_count") - before.value("inter_chunk_seconds_count")
-    assert 10 <= gaps <= 20
+    assert 10 <= gaps <= 21, "the last chunk may be one more"

@@ -77,6 +77,7 @@ class Ingress:
         self.port, self.admin_port = free_port(), free_port()
         self.started = False
         self.may_end = False  # the test ends it
+        self._marks = {"out": 0, "err": 0}
         self.process: asyncio.subprocess.Process
         self._http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.admin_port}", timeout=LIMIT, trust_env=False)
 
@@ -132,9 +133,20 @@ class Ingress:
 
     # What it says.
 
+    def mark(self) -> None:
+        """From now on only what is written from now on is told."""
+        self._marks = {name: (self.folder / name).stat().st_size for name in self._marks}
+
+    def written(self, name: str) -> str:
+        """What was written to `out` or `err` since the mark, whole lines only."""
+        with (self.folder / name).open("rb") as file:
+            file.seek(self._marks[name])
+            data = file.read()
+        return data[: data.rfind(b"\n") + 1].decode(errors="replace")
+
     def text(self) -> str:
-        """Everything it has written to standard error."""
-        return (self.folder / "err").read_text(errors="replace")
+        """Its standard error."""
+        return self.written("err")
 
     def log(self, message: str = "") -> list[dict[str, Any]]:
         """Its log lines, or those with this message."""
@@ -143,9 +155,8 @@ class Ingress:
 
     def access(self, request_id: str = "") -> list[dict[str, Any]]:
         """Its access log, or the lines of one request."""
-        text = (self.folder / "out").read_text(errors="replace")
-        lines = text[: text.rfind("\n") + 1].splitlines()
-        return [json.loads(line) for line in lines if f'"request_id":"{request_id}' in line]
+        wanted = f'"request_id":"{request_id}'
+        return [json.loads(line) for line in self.written("out").splitlines() if wanted in line]
 
     async def admin(self, path: str) -> httpx.Response:
         return await self._http.get(path)
