@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from global_ingress.proxy.counts import OUTCOMES, STREAM_ENDS
 from tests.service.ingress.client import request
@@ -51,11 +53,11 @@ async def test_row_106_row_107_names_from_outside_make_no_series(start: Start, w
 
     for n in range(5):
         await wrong(n)
-    before = len((await rig.metrics()).samples)
+    before = len((await rig.metrics()).text.splitlines())
     for n in range(150):
         await wrong(n)
     after = await rig.metrics()
-    assert len(after.samples) <= before + 5
+    assert len(after.text.splitlines()) <= before + 5
     assert "typo" not in after.text
     assert after.value("requests_total", model="other", outcome="refused") >= 150
 
@@ -71,6 +73,14 @@ async def test_row_106_every_word_of_a_label_is_known(start: Start) -> None:
     assert all(code == "other" or 100 <= int(code) < 600 for code in metrics.by("requests_total", "code"))
 
 
+async def test_rule_i71_a_real_parser_reads_it(start: Start) -> None:
+    rig = await start(pools=2)
+    await rig.ask()
+    families = list(text_string_to_metric_families((await rig.metrics()).text))
+    assert {"global_ingress_requests", "global_ingress_in_flight_requests"} <= {family.name for family in families}
+    assert all(family.documentation for family in families)
+
+
 async def test_row_108_without_tracing_the_callers_context_passes_untouched(start: Start) -> None:
     rig = await start(pools=2)
     given = ["traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate: a=1,b=2"]
@@ -80,7 +90,9 @@ async def test_row_108_without_tracing_the_callers_context_passes_untouched(star
 
 async def test_row_110_no_body_header_query_or_key_is_ever_logged(start: Start) -> None:
     rig = await start(pools=2, log={"level": "debug"})
-    given = {"headers": [f"Authorization: Bearer {SECRET}", f"Cookie: {SECRET}", f"x-api-key: {SECRET}"]}
+    given: dict[str, Any] = {
+        "headers": [f"Authorization: Bearer {SECRET}", f"Cookie: {SECRET}", f"x-api-key: {SECRET}"]
+    }
     path = f"/v1/chat/completions?key={SECRET}"
     body = {"model": "acme/tiny", "messages": [{"role": "user", "content": SECRET}], "user": SECRET}
     rig.play(

@@ -6,19 +6,18 @@ import asyncio
 import copy
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.service.ingress.wire import LIMIT, free_port
 
 ROOT = Path(__file__).resolve().parents[3]
-T = TypeVar("T")
 Settings = dict[str, Any]
 
 
@@ -31,41 +30,44 @@ def merged(base: Settings, over: Settings) -> Settings:
     return out
 
 
-async def eventually(test: Callable[[], T | Awaitable[T]], what: str, limit: float = LIMIT) -> T:
-    """The first true value of `test`, which may be a coroutine function."""
+async def eventually(test: Callable[[], object], what: str, limit: float = LIMIT) -> None:
+    """Wait until `test`, which may be a coroutine function, is true."""
     loop = asyncio.get_running_loop()
     end = loop.time() + limit
     while True:
         value = test()
         found = await value if isinstance(value, Awaitable) else value
         if found:
-            return found
+            return
         assert loop.time() < end, f"not in {limit:g} s: {what} (last {found!r})"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
 
 
 class Metrics:
-    """One scrape."""
+    """One scrape. Read by hand: a real parser is slow, and tests scrape often."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+
+    def samples(self, name: str) -> Iterator[tuple[dict[str, str], float]]:
+        """Labels and value of each sample of `global_ingress_NAME`."""
+        for found in re.finditer(rf"^global_ingress_{name}(?:{{(.*)}})? (\S+)$", self.text, re.MULTILINE):
+            yield dict(_LABEL.findall(found[1] or "")), float(found[2])
 
     def value(self, name: str, **labels: str) -> float:
-        """The sum of the samples of `global_ingress_NAME` whose labels match."""
-        return sum(
-            sample.value
-            for sample in self.samples
-            if sample.name == f"global_ingress_{name}" and labels.items() <= sample.labels.items()
-        )
+        """The sum of the samples whose labels match."""
+        return sum(value for given, value in self.samples(name) if labels.items() <= given.items())
 
     def by(self, name: str, label: str) -> dict[str, float]:
         """The samples added up by one label, without zeros."""
         out: dict[str, float] = {}
-        for sample in self.samples:
-            if sample.name == f"global_ingress_{name}" and sample.value:
-                out[sample.labels[label]] = out.get(sample.labels[label], 0.0) + sample.value
+        for given, value in self.samples(name):
+            if value:
+                out[given[label]] = out.get(given[label], 0.0) + value
         return out
+
+
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class Ingress:

@@ -218,7 +218,7 @@ class Rig:
         """Whatever a test did: nothing is in flight, no connection is in use, all that is open is kept and known as
         such; the process lives and has logged no traceback."""
         for client in self._clients:
-            client.fin()
+            client.leave()
         self._clients.clear()
         faults = [fault for one in self.frontends + self.spare for fault in one.faults]
         assert not faults, faults
