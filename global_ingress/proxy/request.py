@@ -15,6 +15,7 @@ from global_ingress.proxy.errors import Refusal
 from global_ingress.proxy.toplevel import TopLevel
 
 Buffer = bytes | bytearray
+Span = tuple[int, int]
 
 INLINE = 1 << 20  # bytes up to which a body is read in one go
 STRIDE = 1 << 20  # bytes of a larger one that are searched in one go
@@ -64,15 +65,19 @@ def peek(body: Buffer) -> Peek:
 
 
 class Recount:
-    """Whether a large body names `model` once, found in steps of bounded length."""
+    """Whether a large body names `model` once, found in steps of bounded length; with `place` also where it is."""
 
     __slots__ = ("_at", "_body", "_exact", "_seen")
 
-    def __init__(self, body: Buffer) -> None:
+    def __init__(self, body: Buffer, *, place: bool) -> None:
         self._body = body
         self._at = 0
         self._seen = 0
-        self._exact: TopLevel | None = None
+        self._exact = TopLevel(body, "model") if place else None
+
+    def span(self) -> Span | None:
+        """Where the value is, if that was asked for or had to be found."""
+        return self._exact.spans[0] if self._exact is not None else None
 
     def step(self) -> bool:
         """Look on; True when it is sure that `model` is named once. Raises Refusal when it is not."""
@@ -119,7 +124,8 @@ def _wrong_kind(body: Buffer) -> Refusal:
     return Refusal("missing_model", "`model` must be a string", "model")
 
 
-def with_model(body: Buffer, model: str) -> bytes:
-    """The body with the value of its top-level `model` replaced; every other byte stays. The body has passed `peek`."""
-    start, end = TopLevel(body, "model").finish().spans[0]
+def with_model(body: Buffer, model: str, span: Span | None = None) -> bytes:
+    """The body with the value of its top-level `model` replaced; every other byte stays. The body has passed `peek`;
+    `span` is where the value is, if that is known."""
+    start, end = span or TopLevel(body, "model").finish().spans[0]
     return b"".join((body[:start], orjson.dumps(model), body[end:]))

@@ -57,6 +57,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_abandoned",
         "_at_boundary",
         "_begun",
         "_done",
@@ -92,6 +93,7 @@ class Connection:
         self.deadline = NEVER
         self.look = NEVER
         self._paused = False
+        self._abandoned = False
         self._parser: Any = None
         self._feed: Any = None
         self._pieces: list[bytes] = []
@@ -133,8 +135,12 @@ class Connection:
             self._plane.wheel.watch(self)
 
     def abandon(self) -> None:
-        """The exchange wants no more of this answer: the frontend learns it at once."""
-        self._let_go()
+        """No more of this answer is wanted: the frontend learns it at once. That the connection really is closed is
+        counted."""
+        if self._let_go() is None:
+            return
+        self._abandoned = True
+        self._plane.tally.upstream["closing"] += 1
         self.transport.abort()
 
     def pause(self) -> None:
@@ -180,7 +186,10 @@ class Connection:
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.deadline = NEVER
-        if self.reader is None:
+        if self._abandoned:
+            self._abandoned = False
+            self._plane.tally.upstream["closing"] -= 1
+        elif self.reader is None:
             try:
                 self.frontend.idle.remove(self)
                 self._plane.tally.upstream["idle"] -= 1
@@ -348,7 +357,8 @@ class Connection:
         else:
             self.clean = self._at_boundary and (not raw or raw[-3:] in _AFTER_EVENT)
         reader.answer_body(raw, self._pieces, self._plane.clock())
-        if self._done and self.reader is reader:
+        reader = self.reader  # it may have been handed over, or let go
+        if self._done and reader is not None:
             self._finish(keep=self._keep and not excess)
             reader.answer_end()
 
@@ -422,7 +432,7 @@ async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
             await plane.loop.create_connection(factory, frontend.host, frontend.port, ssl=context)
     except TimeoutError:
         return Trouble.CONNECT_TIMEOUT
-    except OSError:
+    except (OSError, UnicodeError):  # a name that cannot be one, too
         return Trouble.UNREACHABLE
     finally:
         plane.tally.upstream["connecting"] -= 1
