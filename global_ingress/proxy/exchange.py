@@ -1,16 +1,16 @@
-"""One request's whole trip: choose, try, pass the answer on, tell the truth about how it ended, account for it.
+"""One request's whole trip: choose, try, take the answer or repeat elsewhere.
 
-The client's connection starts it and is told what to write; the frontend's connection tells it what came. Nothing here
-waits: every step is the reaction to one event. The client sees nothing (`committed` is false) until an answer is
-accepted; until then a failed try may be repeated elsewhere, afterwards never (I30, I41).
+The client's connection starts it; the frontend's connection tells it what came. Nothing here waits: every step is the
+reaction to one event. The client sees nothing until an answer is accepted; until then a failed try may be repeated
+elsewhere, afterwards never (I30, I41).
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from global_ingress.proxy.accesslog import Entry
+from global_ingress.proxy.answering import Answering, Client
 from global_ingress.proxy.attempt import (
     BLAMED,
     FAULT_OF,
@@ -22,11 +22,11 @@ from global_ingress.proxy.attempt import (
     Trouble,
 )
 from global_ingress.proxy.choosing import Chooser, Frontend, Place
-from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
-from global_ingress.proxy.errors import FAULTS, Fault, Refusal, error_body, error_frame, fault_headers
+from global_ingress.proxy.delivery import Mode, framed
+from global_ingress.proxy.errors import FAULTS, Refusal
 from global_ingress.proxy.gate import Gate, Verdict
 from global_ingress.proxy.headers import Answer, Head
-from global_ingress.proxy.observer import Observer, read_usage
+from global_ingress.proxy.observer import Observer
 from global_ingress.proxy.request import Buffer, peek, with_model
 from global_ingress.proxy.tally import bump
 from global_ingress.proxy.upstream import Connection, connect, take_idle
@@ -36,66 +36,22 @@ if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
 
 JOINED = 64 * 1024  # a body up to this size goes out in one piece with its head
-STARTS = 64  # beginnings of answers kept per place
-TAIL = 4 * 1024  # bytes of a unary answer's end in which its usage is looked for
 
 
-class Client(Protocol):
-    """What an exchange asks of the client's connection."""
-
-    paused: bool  # the client does not keep up with what was written
-    address: str
-
-    def write(self, data: bytes) -> None:
-        """Write to the client."""
-
-    def respond(self, status: int, body: bytes, headers: bytes, request_id: bytes) -> int:
-        """Write a whole answer of ours; returns the size of its body."""
-
-    def keeps(self) -> bool:
-        """Whether the connection stays open after this answer."""
-
-    def finished(self, *, keep: bool) -> None:
-        """The exchange is over; with `keep` the connection may carry the next request. Always the last call."""
-
-
-class Exchange:
+class Exchange(Answering):
     """The trip of one request. It holds a frontend (counted in the ledger) from a try's begin to its end."""
 
     # What most requests never change.
-    _chooser: Chooser | None = None
-    _place: Place | None = None
-    _frontend: Frontend | None = None
     _connection: Connection | None = None
     _connecting: asyncio.Task[None] | None = None
-    _answer: Answer | None = None
-    _observer: Observer | None = None
     _gate: Gate | None = None
     _kept: Gate | None = None  # the last answer that was held back and then tried elsewhere
-    _mode = Mode.RAW
-    _holding = -1  # the slot of the frontend that is held
-    _attempts = 0  # all tries
-    _reached = 0  # those that reached a frontend
-    _bytes_out = 0
-    _first_at = 0.0
-    _last_at = 0.0
+    _reached = 0  # tries that reached a frontend
     _sent_at = 0.0
-    _clean = True  # what the client got ends between two chunks
-    _committed = False
-    _over = False
-    _stream = False
-    _tail = b""
     _total_at = NEVER
 
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
-        self._client = client
-        self._plane = plane
-        self._head = head
-        self._body = body
-        self._anthropic = anthropic
-        self._request_id = head.request_id or plane.request_id()
-        self._started = plane.clock()
-        self._bytes_in = len(body)
+        Answering.__init__(self, client, plane, head, body, anthropic=anthropic)
         self._tried: list[Frontend] = []
         total = plane.timeouts.total
         if total is not None:
@@ -108,9 +64,9 @@ class Exchange:
         self._plane.budget.deposit()
         try:
             asked = peek(self._body)
-            self._stream = asked.stream
-            chooser = self._chooser = self._find(asked.model)
-            found = chooser.first(self._affinity(chooser))
+            self._stream = asked.stream is True
+            chooser = self._chooser = self._find(asked.name)
+            found = chooser.first(None if chooser.affinity is None else self._affinity(chooser))
             if found is None:
                 raise _nowhere(chooser)
         except Refusal as refusal:
@@ -240,20 +196,29 @@ class Exchange:
         elif status >= 400 and (status in retries.statuses or status == 404) and self._may_repeat(answer):
             self._gate = Gate(answer, place, stream=False)
 
+    def answer_whole(self, answer: Answer, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """A good answer that is no stream, and came in one read."""
+        self._connection = None
+        self._answer = answer
+        if pieces:
+            self._keep_tail(pieces)
+        if self._place is not None:
+            self._open(answer, self._place, raw, pieces, now)
+        self._complete(answer)
+
     def answer_body(self, raw: bytes, pieces: list[bytes], now: float) -> None:
         observer = self._observer
         if observer is not None:
             for piece in pieces:
                 observer.feed(piece)
         elif pieces:
-            last = pieces[-1]
-            self._tail = last if len(last) >= TAIL else (self._tail + b"".join(pieces))[-TAIL:]
+            self._keep_tail(pieces)
         gate = self._gate
         if gate is not None:
             gate.hold(raw, pieces)
             self._judge(gate.verdict(observer), now)
         elif not self._committed:
-            self._commit(raw, pieces, now)
+            self._accept(raw, pieces, now)
         elif raw:
             place, connection = self._place, self._connection
             if observer is not None and place is not None:
@@ -269,8 +234,8 @@ class Exchange:
             self._observer.end()
         if self._gate is not None:
             self._judge(self._gate.at_end(self._observer), self._plane.clock())
-        if self._committed and not self._over:
-            self._complete()
+        if self._committed and not self._over and self._answer is not None:
+            self._complete(self._answer)
 
     def answer_trouble(self, trouble: Trouble) -> None:
         self._drop_connection()
@@ -300,13 +265,20 @@ class Exchange:
                 self._wait(now)
         elif verdict is Verdict.OPEN:
             self._gate = None
-            self._commit(gate.raw(), gate.pieces, now)
+            self._accept(gate.raw(), gate.pieces, now)
         else:
             self._drop_connection()
             if verdict is Verdict.ERROR_EVENT:
                 self._failed(Trouble.ERROR_EVENT)
             else:
                 self._failed(Trouble.NO_WORKERS if gate.answer.status == 404 else Trouble.STATUS)
+
+    def _accept(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """This answer is the one the client gets; its body goes on as it comes."""
+        if self._answer is not None and self._place is not None:
+            self._open(self._answer, self._place, raw, pieces, now)
+            if not self._client.paused:
+                self._wait(now)
 
     # A try went wrong.
 
@@ -360,101 +332,10 @@ class Exchange:
             self._respond(kept.status(), kept.error_body(anthropic=self._anthropic), b"", outcome, "error_event")
             return
         self._answer = kept.answer
-        self._commit(kept.raw(), kept.pieces, self._plane.clock())
-        self._complete()
+        self._open(kept.answer, kept.place, kept.raw(), kept.pieces, self._plane.clock())
+        self._complete(kept.answer)
 
-    # Towards the client.
-
-    def _commit(self, raw: bytes, pieces: list[bytes], now: float) -> None:
-        """From here on the client sees this answer: its head, and the body as far as it has come."""
-        answer, place, frontend, plane = self._answer, self._place, self._frontend, self._plane
-        if answer is None or place is None:
-            return
-        self._committed = True
-        self._first_at = self._last_at = now
-        place.track.first(now - self._started)
-        if frontend is not None and answer.status not in GATEWAY_STATUSES:
-            plane.praise(frontend)
-        mode = self._mode = mode_of(answer, self._head.minor)
-        body = raw if mode is Mode.RAW else framed(mode, raw, pieces)
-        self._bytes_out += len(body)
-        request_id = b"" if answer.has_request_id else self._request_id
-        self._client.write(b"%b%b\r\n\r\n%b" % (self._start_of(answer, place, mode), request_id, body))
-        if not self._client.paused:
-            self._wait(now)
-
-    def _start_of(self, answer: Answer, place: Place, mode: Mode) -> bytes:
-        """The head towards the client, up to its last value: the request id, if the answer has none of its own. Answers
-        that are equal begin equally, so the start is made once."""
-        keeps = self._client.keeps() and mode is not Mode.PLAIN
-        common = keeps and self._attempts == 1 and mode is Mode.RAW
-        if common:
-            start = place.starts.get(answer)
-            if start is not None:
-                return start
-        added = b"" if keeps else b"\r\nConnection: close"
-        if self._plane.expose_pool:
-            added += b"%b\r\nx-dynamo-attempts: %d" % (place.pool.exposed, self._attempts)
-        if not answer.has_request_id:
-            added += b"\r\nx-request-id: "
-        start = start_of(answer, mode, added)
-        if common:
-            if len(place.starts) >= STARTS:
-                place.starts.clear()
-            place.starts[answer] = start
-        return start
-
-    def _pass(self, data: bytes) -> None:
-        if data:
-            self._bytes_out += len(data)
-            self._client.write(data)
-
-    def _complete(self) -> None:
-        """The answer is whole."""
-        self._release()
-        answer, observer = self._answer, self._observer
-        self._pass(ending(self._mode))
-        status = answer.status if answer is not None else 0
-        outcome = "ok" if status < 400 else "client_error" if status < 500 else "upstream_error"
-        stream_end = None
-        if observer is not None:
-            stream_end = "done" if observer.done else "no_done"
-            if observer.error is not None:
-                outcome, stream_end = "stream_error", "upstream_error_event"
-        self._account(status, outcome, None, stream_end)
-        self._client.finished(keep=self._mode is not Mode.PLAIN)
-
-    def _end_badly(self, fault: Fault, message: str, outcome: str, stream_end: str | None) -> None:
-        """A plain error while the client has seen nothing; else R1: one error frame if it may stand here, no [DONE], no
-        proper end, and the connection is closed."""
-        if not self._committed:
-            self._answer_fault(fault, message, outcome)
-            return
-        observer, answer = self._observer, self._answer
-        if observer is not None and observer.between and not observer.done and observer.error is None and self._clean:
-            self._pass(extra_frame(self._mode, error_frame(fault, message, anthropic=self._anthropic)))
-        status = answer.status if answer is not None else 0
-        self._account(status, outcome, fault.code, stream_end if observer is not None else None)
-        self._client.finished(keep=False)
-
-    def _answer_fault(self, fault: Fault, message: str, outcome: str, param: str | None = None) -> None:
-        body = error_body(fault, message, param, anthropic=self._anthropic)
-        self._respond(fault.status, body, fault_headers(fault), outcome, fault.code)
-
-    def _respond(self, status: int, body: bytes, headers: bytes, outcome: str, code: str) -> None:
-        self._release()
-        if self._plane.expose_pool and self._place is not None:
-            headers += b"%b\r\nx-dynamo-attempts: %d\r\n" % (self._place.pool.exposed[2:], self._attempts)
-        self._bytes_out += self._client.respond(status, body, headers, self._request_id)
-        self._account(status, outcome, code, None)
-        self._client.finished(keep=True)
-
-    # Letting go, and accounting.
-
-    def _release(self) -> None:
-        if self._holding >= 0:
-            self._plane.ledger.end(self._holding)
-            self._holding = -1
+    # Letting go.
 
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
@@ -468,48 +349,6 @@ class Exchange:
             self._connecting.cancel()
             self._connecting = None
         self._release()
-
-    def _account(self, status: int, outcome: str, code: str | None, stream_end: str | None) -> None:
-        self._over = True
-        plane, place, chooser, observer = self._plane, self._place, self._chooser, self._observer
-        now = plane.clock()
-        track = place.track if place is not None else chooser.nowhere if chooser is not None else plane.nowhere
-        stream = observer is not None or (self._stream and self._answer is None)
-        track.request(status, outcome, stream, now - self._started)
-        if stream_end is not None and observer is not None:
-            bump(plane.tally.stream_ends, stream_end)
-        if outcome == "refused" and code is not None:
-            bump(plane.tally.refusals, code)
-        if plane.log is not None:
-            self._log(plane, status, outcome, code, now, stream=stream)
-
-    def _log(self, plane: Plane, status: int, outcome: str, code: str | None, now: float, *, stream: bool) -> None:
-        place, chooser, frontend, observer = self._place, self._chooser, self._frontend, self._observer
-        usage = observer.usage() if observer is not None else read_usage(self._tail) if self._tail else None
-        plane.log_entry(
-            Entry(
-                plane.wall(),
-                self._request_id.decode(),
-                "POST",
-                self._head.path,
-                chooser.id if chooser is not None else None,
-                place.pool.name if place is not None else None,
-                place.pool.region if place is not None else None,
-                frontend.url if frontend is not None else None,
-                status,
-                outcome,
-                code,
-                self._attempts,
-                self._bytes_in,
-                self._bytes_out,
-                round((self._first_at - self._started) * 1000, 3) if self._first_at else None,
-                round((now - self._started) * 1000, 3),
-                stream,
-                usage[0] if usage is not None else None,
-                usage[1] if usage is not None else None,
-                self._client.address,
-            )
-        )
 
 
 def _nowhere(chooser: Chooser) -> Refusal:

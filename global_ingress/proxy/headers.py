@@ -187,10 +187,11 @@ class Answer:
     """One response's head, read. Equal heads may share one, so it is never changed.
 
     `lines` are those that pass (each with CRLF before it), framing headers among them as they came; `length` is -1
-    without Content-Length; `event_stream` by its content type; `again` false: the frontend said x-should-retry: false.
+    without Content-Length; `event_stream` by its content type; `plain`: of
+    status 2xx and no event stream; `again` false: the frontend said x-should-retry: false.
     """
 
-    __slots__ = ("again", "chunked", "event_stream", "first", "has_request_id", "length", "lines", "status")
+    __slots__ = ("again", "chunked", "event_stream", "first", "has_request_id", "length", "lines", "plain", "status")
 
     def __init__(
         self, status: int, first: bytes, lines: bytes, length: int, *, chunked: bool, event_stream: bool, again: bool
@@ -203,6 +204,7 @@ class Answer:
         self.event_stream = event_stream
         self.again = again
         self.has_request_id = b"\r\nx-request-id:" in lines.lower()
+        self.plain = 200 <= status < 300 and not event_stream
 
 
 _SIFT = re.compile(rb"\r\n(?:connection|keep-alive|proxy-|te:|trailer|upgrade|x-dynamo-)")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from global_ingress.proxy.accesslog import AccessLog, Entry
+from global_ingress.proxy.accesslog import AccessLog
 from global_ingress.proxy.attempt import UNCONNECTED, Budget, Trouble
 from global_ingress.proxy.choosing import Chooser, Frontend, Place, Pool, turn_of
 from global_ingress.proxy.counts import Notice
@@ -30,6 +30,9 @@ from global_ingress.proxy.wheel import Wheel
 if TYPE_CHECKING:
     from global_ingress.proxy.server import ClientConnection
 
+# The bits of a uuid4 that are not chance: version 4, variant 1.
+_VERSION = bytes(byte & 0x0F | 0x40 for byte in range(256))
+_VARIANT = bytes(byte & 0x3F | 0x80 for byte in range(256))
 _ANSWERS = 512  # heads of answers remembered
 _IDS = 256  # request ids made at once
 
@@ -177,10 +180,10 @@ class Plane:
         """A fresh uuid4 as 32 hex digits; made many at a time."""
         if not self._ids:
             chance = bytearray(os.urandom(16 * _IDS))
-            for at in range(0, len(chance), 16):
-                chance[at + 6] = chance[at + 6] & 0x0F | 0x40
-                chance[at + 8] = chance[at + 8] & 0x3F | 0x80
-            self._ids = [chance[at : at + 16].hex().encode() for at in range(0, len(chance), 16)]
+            chance[6::16] = chance[6::16].translate(_VERSION)
+            chance[8::16] = chance[8::16].translate(_VARIANT)
+            digits = chance.hex().encode()
+            self._ids = [digits[at : at + 32] for at in range(0, len(digits), 32)]
         return self._ids.pop()
 
     @cached_property
@@ -222,11 +225,6 @@ class Plane:
         ledger.eject(slot, now + int(seconds * 1e9))
         bump(self.tally.ejections, frontend.url)
         self.notify(Notice("ejected", frontend.url, f"{trouble.value}, out for {seconds:g} s"))
-
-    def log_entry(self, entry: Entry) -> None:
-        """One line of the access log, if there is one."""
-        if self.log is not None:
-            self.log.add(entry)
 
     def _tick(self, now: float) -> None:
         if self.log is not None:

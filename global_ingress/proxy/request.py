@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
 
 import msgspec
 import orjson
@@ -24,39 +23,39 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NEXT = re.compile(rb'["{}\[\]]')
 
 
-class _Top(msgspec.Struct):
+class Peek(msgspec.Struct, gc=False):
+    """`model` as the client wrote it; `stream` is True if it asked for a stream (what is SSE, the answer says)."""
+
     model: object = msgspec.UNSET
     stream: object = False
 
+    @property
+    def name(self) -> str:
+        """The model, which is a string once `peek` has passed it."""
+        return str(self.model)
 
-_decode = msgspec.json.Decoder(_Top).decode
 
-
-class Peek(NamedTuple):
-    """`model` as the client wrote it; `stream` whether it asked for a stream (what is SSE, the answer says)."""
-
-    model: str
-    stream: bool
+_decode = msgspec.json.Decoder(Peek).decode
 
 
 def peek(body: Buffer) -> Peek:
     """Read `model` and `stream`. Raises Refusal: invalid_json or missing_model (naming `model`)."""
     try:
-        top = _decode(body)
+        asked = _decode(body)
     except msgspec.ValidationError:
         raise Refusal("invalid_json", "the body must be a JSON object") from None
     except msgspec.DecodeError as error:
         raise Refusal("invalid_json", f"the body is not valid JSON: {error}") from None
     except RecursionError:
         raise Refusal("invalid_json", "the body is nested too deeply") from None
-    model = top.model
+    model = asked.model
     if type(model) is not str or not model:
         raise Refusal("missing_model", _model_fault(model), "model")
     first = body.find(_NAME)
     doubtful = first < 0 or body.find(_NAME, first + 7) >= 0 or (b"\\u00" in body and _ESCAPED.search(body) is not None)
     if doubtful and _names(body) != 1:
         raise Refusal("invalid_json", "the body names `model` more than once", "model")
-    return Peek(model, top.stream is True)
+    return asked
 
 
 def _model_fault(model: object) -> str:

@@ -363,6 +363,6 @@ class ClientConnection:
             return
         method = head.method.decode("ascii", "replace") if head is not None else "-"
         path = head.path if head is not None else "-"
-        plane.log_entry(
+        plane.log.add(
             refused_entry(plane.wall(), request_id.decode(), method, path, status, outcome, code, self.address)
         )

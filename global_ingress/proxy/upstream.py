@@ -31,6 +31,9 @@ class Reader(Protocol):
     def answer_head(self, answer: Answer) -> None:
         """The final head has come; its body follows, perhaps in the same read."""
 
+    def answer_whole(self, answer: Answer, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """Head, body and end in one: of an answer of status 2xx that is no event stream."""
+
     def answer_body(self, raw: bytes, pieces: list[bytes], now: float) -> None:
         """One read of the body: as it came, and without its chunk framing."""
 
@@ -279,8 +282,13 @@ class Connection:
         if not self._begun or (not parsed and not self._done and not self._pieces):
             self._fail(Trouble.BAD_RESPONSE)
             return
-        if reader is not None:
-            reader.answer_head(answer)
+        if reader is None:
+            return
+        if self._done and parsed and not excess and self._begun == 1 and answer.plain and _whole(self._left, data):
+            self._finish(keep=self._keep)
+            reader.answer_whole(answer, data[start:], self._pieces, self._plane.clock())
+            return
+        reader.answer_head(answer)
         self._pass_on(data[start:], parsed=parsed, excess=excess, was_clean=True)
 
     def _read_body(self, data: bytes) -> None:
@@ -355,6 +363,11 @@ class Connection:
         self.transport.abort()
         if reader is not None:
             reader.answer_trouble(trouble)
+
+
+def _whole(left: int, data: bytes) -> bool:
+    """Whether a message that llhttp calls ended has ended by our own reading too: by its length or its last chunk."""
+    return left == 0 or (left < 0 and data[-5:] == _LAST_CHUNK)
 
 
 def _ends_exactly(raw: bytes) -> bool:

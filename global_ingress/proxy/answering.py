@@ -1,0 +1,221 @@
+"""How one request is answered: what the client sees, and what is counted and logged of it.
+
+An answer is opened, passed on, and ended well or badly; whatever the end, it is accounted for exactly once. Which
+frontend gives the answer is the exchange's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from global_ingress.proxy.accesslog import Entry
+from global_ingress.proxy.attempt import GATEWAY_STATUSES
+from global_ingress.proxy.choosing import Chooser, Frontend, Place
+from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
+from global_ingress.proxy.errors import Fault, error_body, error_frame, fault_headers
+from global_ingress.proxy.headers import Answer, Head
+from global_ingress.proxy.observer import Observer, read_usage
+from global_ingress.proxy.request import Buffer
+from global_ingress.proxy.tally import bump
+
+if TYPE_CHECKING:
+    from global_ingress.proxy.plane import Plane
+
+STARTS = 64  # beginnings of answers kept per place
+TAIL = 4 * 1024  # bytes of a unary answer's end in which its usage is looked for
+
+_RAW, _PLAIN = Mode.RAW, Mode.PLAIN
+
+
+class Client(Protocol):
+    """What an exchange asks of the client's connection."""
+
+    paused: bool  # the client does not keep up with what was written
+    address: str
+
+    def write(self, data: bytes) -> None:
+        """Write to the client."""
+
+    def respond(self, status: int, body: bytes, headers: bytes, request_id: bytes) -> int:
+        """Write a whole answer of ours; returns the size of its body."""
+
+    def keeps(self) -> bool:
+        """Whether the connection stays open after this answer."""
+
+    def finished(self, *, keep: bool) -> None:
+        """The exchange is over; with `keep` the connection may carry the next request. Always the last call."""
+
+
+class Answering:
+    """The answer to one request. `committed` says that the client has seen some of it, `over` that it has ended."""
+
+    # What most requests never change.
+    _chooser: Chooser | None = None
+    _place: Place | None = None
+    _frontend: Frontend | None = None
+    _answer: Answer | None = None
+    _observer: Observer | None = None
+    _mode = _RAW
+    _holding = -1  # the slot of the frontend that is held
+    _attempts = 0  # all tries
+    _bytes_out = 0
+    _first_at = 0.0
+    _last_at = 0.0
+    _clean = True  # what the client got ends between two chunks
+    _committed = False
+    _over = False
+    _stream = False
+    _tail = b""
+
+    def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
+        self._client = client
+        self._plane = plane
+        self._head = head
+        self._body = body
+        self._bytes_in = len(body)
+        self._anthropic = anthropic
+        self._request_id = head.request_id or plane.request_id()
+        self._started = plane.clock()
+
+    # A frontend's answer, accepted.
+
+    def _open(self, answer: Answer, place: Place, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """From here on the client sees this answer: its head, and the body as far as it has come."""
+        self._committed = True
+        self._first_at = self._last_at = now
+        place.track.first(now - self._started)
+        frontend = self._frontend
+        if frontend is not None and answer.status not in GATEWAY_STATUSES:
+            self._plane.praise(frontend)
+        mode = self._mode = mode_of(answer, self._head.minor)
+        body = raw if mode is _RAW else framed(mode, raw, pieces)
+        self._bytes_out += len(body)
+        request_id = b"" if answer.has_request_id else self._request_id
+        self._client.write(b"%b%b\r\n\r\n%b" % (self._start_of(answer, place, mode), request_id, body))
+
+    def _start_of(self, answer: Answer, place: Place, mode: Mode) -> bytes:
+        """The head towards the client, up to its last value: the request id, if the answer has none of its own. Answers
+        that are equal begin equally, so the start is made once."""
+        keeps = mode is not _PLAIN and self._client.keeps()
+        common = keeps and self._attempts == 1 and mode is _RAW
+        if common:
+            start = place.starts.get(answer)
+            if start is not None:
+                return start
+        added = b"" if keeps else b"\r\nConnection: close"
+        if self._plane.expose_pool:
+            added += b"%b\r\nx-dynamo-attempts: %d" % (place.pool.exposed, self._attempts)
+        if not answer.has_request_id:
+            added += b"\r\nx-request-id: "
+        start = start_of(answer, mode, added)
+        if common:
+            if len(place.starts) >= STARTS:
+                place.starts.clear()
+            place.starts[answer] = start
+        return start
+
+    def _pass(self, data: bytes) -> None:
+        if data:
+            self._bytes_out += len(data)
+            self._client.write(data)
+
+    def _keep_tail(self, pieces: list[bytes]) -> None:
+        """Where a unary answer tells its usage."""
+        last = pieces[-1]
+        self._tail = last if len(last) >= TAIL or (len(pieces) == 1 and not self._tail) else self._joined_tail(pieces)
+
+    def _joined_tail(self, pieces: list[bytes]) -> bytes:
+        return (self._tail + b"".join(pieces))[-TAIL:]
+
+    def _complete(self, answer: Answer) -> None:
+        """The answer is whole."""
+        status, observer, mode = answer.status, self._observer, self._mode
+        self._release()
+        if mode is not _RAW:
+            self._pass(ending(mode))
+        outcome = "ok" if status < 400 else "client_error" if status < 500 else "upstream_error"
+        stream_end = None
+        if observer is not None:
+            stream_end = "done" if observer.done else "no_done"
+            if observer.error is not None:
+                outcome, stream_end = "stream_error", "upstream_error_event"
+        self._account(status, outcome, None, stream_end)
+        self._client.finished(keep=mode is not _PLAIN)
+
+    # Anything else.
+
+    def _end_badly(self, fault: Fault, message: str, outcome: str, stream_end: str | None) -> None:
+        """A plain error while the client has seen nothing; else R1: one error frame if it may stand here, no [DONE], no
+        proper end, and the connection is closed."""
+        if not self._committed:
+            self._answer_fault(fault, message, outcome)
+            return
+        observer, answer = self._observer, self._answer
+        if observer is not None and observer.between and not observer.done and observer.error is None and self._clean:
+            self._pass(extra_frame(self._mode, error_frame(fault, message, anthropic=self._anthropic)))
+        status = answer.status if answer is not None else 0
+        self._account(status, outcome, fault.code, stream_end if observer is not None else None)
+        self._client.finished(keep=False)
+
+    def _answer_fault(self, fault: Fault, message: str, outcome: str, param: str | None = None) -> None:
+        body = error_body(fault, message, param, anthropic=self._anthropic)
+        self._respond(fault.status, body, fault_headers(fault), outcome, fault.code)
+
+    def _respond(self, status: int, body: bytes, headers: bytes, outcome: str, code: str) -> None:
+        """A whole answer of ours."""
+        self._release()
+        if self._plane.expose_pool and self._place is not None:
+            headers += b"%b\r\nx-dynamo-attempts: %d\r\n" % (self._place.pool.exposed[2:], self._attempts)
+        self._bytes_out += self._client.respond(status, body, headers, self._request_id)
+        self._account(status, outcome, code, None)
+        self._client.finished(keep=True)
+
+    # Accounting.
+
+    def _release(self) -> None:
+        """The frontend is held no more."""
+        if self._holding >= 0:
+            self._plane.ledger.end(self._holding)
+            self._holding = -1
+
+    def _account(self, status: int, outcome: str, code: str | None, stream_end: str | None) -> None:
+        self._over = True
+        plane, place, chooser, observer = self._plane, self._place, self._chooser, self._observer
+        seconds = plane.clock() - self._started
+        track = place.track if place is not None else chooser.nowhere if chooser is not None else plane.nowhere
+        stream = observer is not None or (self._stream and self._answer is None)
+        track.request(status, outcome, stream, seconds)
+        if stream_end is not None and observer is not None:
+            bump(plane.tally.stream_ends, stream_end)
+        if outcome == "refused" and code is not None:
+            bump(plane.tally.refusals, code)
+        if plane.log is None:
+            return
+        usage = observer.usage() if observer is not None else read_usage(self._tail) if self._tail else None
+        tokens_in, tokens_out = usage if usage is not None else (None, None)
+        pool, frontend = place.pool if place is not None else None, self._frontend
+        first = round((self._first_at - self._started) * 1e3, 3) if self._first_at else None
+        plane.log.add(
+            Entry(
+                plane.wall(),
+                self._request_id.decode(),
+                "POST",
+                self._head.path,
+                chooser.id if chooser is not None else None,
+                pool.name if pool is not None else None,
+                pool.region if pool is not None else None,
+                frontend.url if frontend is not None else None,
+                status,
+                outcome,
+                code,
+                self._attempts,
+                self._bytes_in,
+                self._bytes_out,
+                first,
+                round(seconds * 1e3, 3),
+                stream,
+                tokens_in,
+                tokens_out,
+                self._client.address,
+            )
+        )
