@@ -53,6 +53,7 @@ class Exchange(Answering):
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
         Answering.__init__(self, client, plane, head, body, anthropic=anthropic)
         self._tried: list[Frontend] = []
+        self._sent_at = self._started
         total = plane.timeouts.total
         if total is not None:
             self._total_at = self._started + total
@@ -65,7 +66,7 @@ class Exchange(Answering):
         try:
             asked = peek(self._body)
             self._stream = asked.stream is True
-            chooser = self._chooser = self._find(asked.name)
+            chooser = self._chooser = self._find(asked.model)
             found = chooser.first(None if chooser.affinity is None else self._affinity(chooser))
             if found is None:
                 raise _nowhere(chooser)
@@ -89,10 +90,16 @@ class Exchange(Answering):
     def client_gone(self, code: str) -> None:
         """The client left, or is being left since it reads nothing: the frontend must not work for nobody (I43).
         `code` is client_closed or client_stalled."""
-        if not self._over:
-            self._plane.tally.client_disconnects += 1
-            self._leave()
-            self._account(499, "client_closed", code, code)
+        if self._over:
+            return
+        self._leave()
+        answer, observer = self._answer, self._observer
+        if answer is not None and observer is not None and observer.done and observer.error is None:
+            # It has read [DONE] and hung up, as SDKs do, before the end of the body came.
+            self._account(answer.status, "ok", None, "done")
+            return
+        self._plane.tally.client_disconnects += 1
+        self._account(499, "client_closed", code, code)
 
     def cut_for_drain(self) -> None:
         """Time is up while draining."""
@@ -213,12 +220,8 @@ class Exchange(Answering):
                 observer.feed(piece)
         elif pieces:
             self._keep_tail(pieces)
-        gate = self._gate
-        if gate is not None:
-            gate.hold(raw, pieces)
-            self._judge(gate.verdict(observer), now)
-        elif not self._committed:
-            self._accept(raw, pieces, now)
+        if not self._committed:
+            self._undecided(raw, pieces, now)
         elif raw:
             place, connection = self._place, self._connection
             if observer is not None and place is not None:
@@ -226,7 +229,17 @@ class Exchange(Answering):
             self._last_at = now
             self._pass(raw if self._mode is Mode.RAW else framed(self._mode, raw, pieces))
             if connection is not None and not self._client.paused:
-                connection.deadline = min(now + self._plane.timeouts.idle, self._total_at)
+                idle_at = now + self._plane.timeouts.idle
+                connection.deadline = idle_at if idle_at < self._total_at else self._total_at
+
+    def _undecided(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """The client has seen nothing yet: hold this, or accept the answer."""
+        gate = self._gate
+        if gate is None:
+            self._accept(raw, pieces, now)
+        else:
+            gate.hold(raw, pieces)
+            self._judge(gate.verdict(self._observer), now)
 
     def answer_end(self) -> None:
         self._connection = None

@@ -10,7 +10,7 @@ import asyncio
 import ipaddress
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ from global_ingress.proxy.counts import Notice
 from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
 from global_ingress.proxy.headers import Answer, Peer
 from global_ingress.proxy.ledger import Ledger
-from global_ingress.proxy.routes import Limits, Retries, Routes, Timeouts
+from global_ingress.proxy.routes import Limits, ModelRoute, Retries, Routes, Timeouts
 from global_ingress.proxy.tally import OTHER, Tally, bump
 from global_ingress.proxy.turns import Turn
 from global_ingress.proxy.upstream import close_idle
@@ -100,7 +100,7 @@ class Plane:
             if held is None or held.slot != route.slot:
                 self.frontends[url] = Frontend(route)
         pools = {pool.id: Pool(pool, self.frontends) for pool in routes.pools}
-        self.choosers = {model.id: self._chooser(model.id, routes, pools) for model in routes.models}
+        self.choosers = {model.id: self._chooser(model, routes, pools) for model in routes.models}
         self.aliases = {alias: model.id for model in routes.models for alias in model.aliases}
         self.affinity_names = frozenset(c.affinity for c in self.choosers.values() if c.affinity is not None)
         self.timeouts, self.limits, self.retries = routes.timeouts, routes.limits, routes.retries
@@ -111,15 +111,14 @@ class Plane:
         self.answers.clear()
         self._drop_turns(routes)
 
-    def _chooser(self, model_id: str, routes: Routes, pools: dict[str, Pool]) -> Chooser:
-        model = next(model for model in routes.models if model.id == model_id)
+    def _chooser(self, model: ModelRoute, routes: Routes, pools: dict[str, Pool]) -> Chooser:
         places = tuple(
             Place(
                 n,
                 member,
                 pools[member.pool],
                 turn_of(self.turns, member.turn),
-                self.tally.track(model_id, member.pool),
+                self.tally.track(model.id, member.pool),
             )
             for n, member in enumerate(model.members)
         )
@@ -158,15 +157,15 @@ class Plane:
         known = self.routes is not None and self.routes.known
         return known and not self.draining and any(chooser.places for chooser in self.choosers.values())
 
-    def add_turns(self, numbers: list[int], fds: list[int]) -> None:
+    def add_turns(self, numbers: Sequence[int], fds: Sequence[int]) -> None:
         """Counters that the next routes use."""
         for number, fd in zip(numbers, fds, strict=True):
             self.turns[number] = Turn(fd)
 
     def _drop_turns(self, routes: Routes) -> None:
+        """Forget counters that these routes do not name; a running exchange may still draw from one that it holds."""
         used = {model.turn for model in routes.models} | {m.turn for model in routes.models for m in model.members}
-        for number in self.turns.keys() - used:
-            self.turns.pop(number).close()
+        self.turns = {number: turn for number, turn in self.turns.items() if number in used}
 
     def peer(self, address: str) -> Peer:
         """How a client at this address is treated."""

@@ -26,16 +26,16 @@ _NEXT = re.compile(rb'["{}\[\]]')
 class Peek(msgspec.Struct, gc=False):
     """`model` as the client wrote it; `stream` is True if it asked for a stream (what is SSE, the answer says)."""
 
-    model: object = msgspec.UNSET
+    model: str = ""
     stream: object = False
 
-    @property
-    def name(self) -> str:
-        """The model, which is a string once `peek` has passed it."""
-        return str(self.model)
+
+class _Loose(msgspec.Struct):
+    model: object = msgspec.UNSET
 
 
 _decode = msgspec.json.Decoder(Peek).decode
+_decode_loosely = msgspec.json.Decoder(_Loose).decode
 
 
 def peek(body: Buffer) -> Peek:
@@ -43,27 +43,31 @@ def peek(body: Buffer) -> Peek:
     try:
         asked = _decode(body)
     except msgspec.ValidationError:
-        raise Refusal("invalid_json", "the body must be a JSON object") from None
+        raise _wrong_kind(body) from None
     except msgspec.DecodeError as error:
         raise Refusal("invalid_json", f"the body is not valid JSON: {error}") from None
     except RecursionError:
         raise Refusal("invalid_json", "the body is nested too deeply") from None
-    model = asked.model
-    if type(model) is not str or not model:
-        raise Refusal("missing_model", _model_fault(model), "model")
+    if not asked.model:
+        raise _wrong_kind(body)
     first = body.find(_NAME)
-    doubtful = first < 0 or body.find(_NAME, first + 7) >= 0 or (b"\\u00" in body and _ESCAPED.search(body) is not None)
-    if doubtful and _names(body) != 1:
+    doubtful = first < 0 or body.find(_NAME, first + 7) >= 0
+    if (doubtful or (b"\\" in body and _ESCAPED.search(body) is not None)) and _names(body) != 1:
         raise Refusal("invalid_json", "the body names `model` more than once", "model")
     return asked
 
 
-def _model_fault(model: object) -> str:
+def _wrong_kind(body: Buffer) -> Refusal:
+    """What is wrong with a body that is JSON: it is no object, or its model is missing, empty or no string."""
+    try:
+        model = _decode_loosely(body).model
+    except msgspec.ValidationError:
+        return Refusal("invalid_json", "the body must be a JSON object")
     if model is msgspec.UNSET:
-        return "the body has no `model`"
+        return Refusal("missing_model", "the body has no `model`", "model")
     if model == "":
-        return "`model` is empty"
-    return "`model` must be a string"
+        return Refusal("missing_model", "`model` is empty", "model")
+    return Refusal("missing_model", "`model` must be a string", "model")
 
 
 def _names(body: Buffer) -> int:

@@ -113,6 +113,7 @@ class Routes(msgspec.Struct, frozen=True):
     expose_pool: bool
     trusted_proxies: tuple[str, ...]
     access_log: bool
+    drain_timeout: float  # seconds for what runs when the supervisor is gone and nobody will say more
     pools: tuple[PoolRoute, ...]
     models: tuple[ModelRoute, ...]
     listing: bytes | None = None

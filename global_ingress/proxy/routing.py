@@ -62,6 +62,7 @@ def make_routes(
         expose_pool=settings.headers.expose_pool,
         trusted_proxies=tuple(str(network) for network in settings.trusted_proxies),
         access_log=settings.log.access is not None,
+        drain_timeout=settings.drain.timeout,
         pools=pools,
         models=tuple(_model(model, verdict, schedule) for model, verdict in view.models),
         listing=view.listing,

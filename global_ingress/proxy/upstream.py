@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 HEAD_LIMIT = 64 * 1024  # bytes of an answer's head
 _LAST_CHUNK = b"0\r\n\r\n"
+# How a read ends where a chunk of ours may follow. A chunk is over when llhttp says so and nothing of the next one's
+# size line has come; an event ends with a line end, so before the chunk's own CRLF there is another one, which no size
+# line has.
 _AFTER_EVENT = (b"\n\r\n", b"\r\r\n")
 
 
@@ -162,12 +165,15 @@ class Connection:
         self._feed = self._parser.feed_data
 
     def data_received(self, data: bytes) -> None:
-        if self.reader is None:
+        reader = self.reader
+        if reader is None:
             self.transport.abort()  # nobody asked: such a connection is never used again
-        elif self._in_body:
-            self._read_body(data)
-        else:
+        elif not self._in_body:
             self._read_head(data)
+        elif self._left >= 0:
+            self._read_counted(data)
+        else:
+            self._read_chunks(reader, data)
 
     def eof_received(self) -> bool:
         return False
@@ -291,17 +297,31 @@ class Connection:
         reader.answer_head(answer)
         self._pass_on(data[start:], parsed=parsed, excess=excess, was_clean=True)
 
-    def _read_body(self, data: bytes) -> None:
-        left = self._left
-        excess = False
-        if left >= 0:
-            excess = len(data) > left
-            if excess:
-                data = data[:left]
-            self._left = left - len(data)
-        self._pieces = []
+    def _read_chunks(self, reader: Reader, data: bytes) -> None:
+        """One read of a body that ends by its last chunk, or by the connection's end."""
         was_clean = self.clean
-        self._pass_on(data, parsed=self._parsed(data), excess=excess, was_clean=was_clean)
+        pieces: list[bytes] = []
+        self._pieces = pieces
+        parsed = True
+        try:
+            self._feed(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            parsed = False
+        if parsed and self._begun == 1 and not self._done:
+            self.clean = self._at_boundary and data[-3:] in _AFTER_EVENT
+            reader.answer_body(data, pieces, self._plane.clock())
+        else:
+            self._pass_on(data, parsed=parsed, excess=False, was_clean=was_clean)
+
+    def _read_counted(self, data: bytes) -> None:
+        """One read of a body whose length is known; nothing beyond it is looked at."""
+        left = self._left
+        excess = len(data) > left
+        if excess:
+            data = data[:left]
+        self._left = left - len(data)
+        self._pieces = []
+        self._pass_on(data, parsed=self._parsed(data), excess=excess, was_clean=True)
 
     def _parsed(self, data: bytes) -> bool:
         try:
@@ -326,8 +346,6 @@ class Connection:
             self._fail(Trouble.BAD_RESPONSE)
             return
         else:
-            # A chunk is over when llhttp says so and nothing of the next one's size line has come; an event ends with a
-            # line end, so before the chunk's own CRLF there is another one, which no size line has.
             self.clean = self._at_boundary and (not raw or raw[-3:] in _AFTER_EVENT)
         reader.answer_body(raw, self._pieces, self._plane.clock())
         if self._done and self.reader is reader:
