@@ -72,11 +72,11 @@ def settings_file(data: bytes) -> None:
 def body(data: bytes) -> None:
     """Any body is refused or names one model, which alone changes when it is rewritten."""
     try:
-        model = peek(data).name
+        model = peek(data).model
     except Refusal:
         return
     assert model
-    assert peek(with_model(data, "other")).name == "other"
+    assert peek(with_model(data, "other")).model == "other"
 
 
 def requests(data: bytes) -> None:
