@@ -4,6 +4,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The machine's own certificates where it has some: a company's proxy is known to them, not to uv.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
+export UV_SYSTEM_CERTS ?= 1
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean

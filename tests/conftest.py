@@ -20,3 +20,8 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> L
     if item.get_closest_marker("outside"):
         return {"uvloop": loops["uvloop"]}
     return loops
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What keeps a whole stack of processes running comes last, so that nothing else is timed beside it."""
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from global_ingress.demo.regions import DEFAULT_PORT, MODEL
+from global_ingress.proxy.not_yet import NOT_YET
 from tests.house.tree import PACKAGES, ROOT, files, named
 
 PAGES = list(files(".md"))
@@ -26,6 +30,15 @@ def test_every_target_that_a_page_names_is_there(page: Path) -> None:
 def test_the_readme_names_the_two_commands() -> None:
     for command in ("make demo", "make test", "make demo DEMO_ARGS=--keep", "curl -sN"):
         assert command in README
+
+
+def test_the_curl_of_the_readme_asks_the_demo_for_a_stream() -> None:
+    curl = re.search(r"^ +(curl .*?}'$)", README, re.MULTILINE | re.DOTALL)
+    assert curl is not None
+    words = shlex.split(curl[1])
+    assert f"http://127.0.0.1:{DEFAULT_PORT}/v1/chat/completions" in words
+    asked = json.loads(words[words.index("-d") + 1])
+    assert (asked["model"], asked["stream"]) == (MODEL, True)
 
 
 def test_the_readme_is_one_screen() -> None:
@@ -66,8 +79,6 @@ def test_the_changelog_has_this_version() -> None:
 
 
 def test_what_is_refused_is_said_in_the_changelog() -> None:
-    from global_ingress.proxy.not_yet import NOT_YET
-
     changelog = _text(ROOT / "CHANGELOG.md")
     assert [key for key in NOT_YET if f"`{key}`" not in changelog] == []
 
