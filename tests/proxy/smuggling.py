@@ -195,3 +195,84 @@ REQUESTS_FAILING = (
     _refused("space before the colon of Upgrade", P + CL + b"Upgrade : x\r\n\r\n" + B),
     _refused("NUL in the value of Upgrade", P + CL + b"Upgrade: x\x00\r\n\r\n" + B),
 )
+
+OK = b"HTTP/1.1 200 OK\r\n"
+LEN2 = OK + b"Content-Length: 2\r\n\r\n{}"
+CHUNKS = OK + TE + b"\r\n"
+
+
+def _bad(name: str, raw: bytes, body: bytes = b"") -> AnswerCase:
+    return AnswerCase(name, raw, None, body)
+
+
+def _kept(name: str, raw: bytes, body: bytes = b"{}", status: int = 200) -> AnswerCase:
+    return AnswerCase(name, raw, status, body, kept=True)
+
+
+def _closed(name: str, raw: bytes, body: bytes = b"{}", status: int = 200) -> AnswerCase:
+    return AnswerCase(name, raw, status, body, closed=True)
+
+
+ANSWERS = (
+    _kept("a length", LEN2),
+    _kept("length zero", OK + b"Content-Length: 0\r\n\r\n", b""),
+    _kept("chunks", CHUNKS + b"2\r\n{}\r\n0\r\n\r\n"),
+    _kept("no chunk but the last", CHUNKS + b"0\r\n\r\n", b""),
+    _kept("zeros before a size", CHUNKS + b"0002\r\n{}\r\n0\r\n\r\n"),
+    _kept("a size in capitals", CHUNKS + b"A\r\n0123456789\r\n0\r\n\r\n", b"0123456789"),
+    _kept("204", b"HTTP/1.1 204 No Content\r\n\r\n", b"", 204),
+    _kept("304 with a length", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", b"", 304),
+    _kept("100 before it", b"HTTP/1.1 100 Continue\r\n\r\n" + LEN2),
+    _kept("102, 103 before it", b"HTTP/1.1 102 P\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n" + LEN2),
+    _kept("an odd phrase", b"HTTP/1.1 529 Site is overloaded\r\nContent-Length: 2\r\n\r\n{}", b"{}", 529),
+    _kept("HTTP/1.0 that keeps alive", b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}"),
+    _closed("until the end", OK + b"\r\n{}"),
+    _closed("until the end, empty", OK + b"\r\n", b""),
+    _closed("HTTP/1.0 until the end", b"HTTP/1.0 200 OK\r\n\r\n{}"),
+    AnswerCase("Connection: close", OK + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}", 200, b"{}"),
+    AnswerCase("HTTP/1.0 with a length", b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", 200, b"{}"),
+    AnswerCase("a second answer after a length", LEN2 + LEN2, 200, b"{}"),
+    AnswerCase("garbage after a length", LEN2 + b"x", 200, b"{}"),
+    AnswerCase("CRLF after a length", LEN2 + b"\r\n", 200, b"{}"),
+    AnswerCase("a body after 204", b"HTTP/1.1 204 N\r\n\r\nhello", 204),
+    AnswerCase("a body after 304", b"HTTP/1.1 304 N\r\nContent-Length: 5\r\n\r\nhello", 304),
+    _bad("CL.TE", OK + b"Content-Length: 2\r\n" + TE + b"\r\n2\r\n{}\r\n0\r\n\r\n"),
+    _bad("TE.CL", OK + TE + b"Content-Length: 2\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
+    _bad("two different CL", OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{} "),
+    _bad("two equal CL", OK + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}"),
+    _bad("a list of CL", OK + b"Content-Length: 2, 2\r\n\r\n{}"),
+    _bad("CL with a sign", OK + b"Content-Length: +2\r\n\r\n{}"),
+    _bad("negative CL", OK + b"Content-Length: -2\r\n\r\n{}"),
+    _bad("CL that is no number", OK + b"Content-Length: 2x\r\n\r\n{}"),
+    _bad("empty CL", OK + b"Content-Length:\r\n\r\n{}"),
+    _bad("space before the colon of CL", OK + b"Content-Length : 2\r\n\r\n{}"),
+    _bad("space before the colon of TE", OK + b"Transfer-Encoding : chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
+    _bad("TE twice", OK + TE + TE + b"\r\n2\r\n{}\r\n0\r\n\r\n"),
+    _bad("gzip before chunked", OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
+    _bad("unknown coding", OK + b"Transfer-Encoding: gzip\r\n\r\n{}"),
+    _bad("TE in HTTP/1.0", b"HTTP/1.0 200 OK\r\n" + TE + b"\r\n2\r\n{}\r\n0\r\n\r\n"),
+    _bad("obs-fold", OK + b"X: y\r\n z\r\nContent-Length: 2\r\n\r\n{}"),
+    _bad("folded CL", OK + b"Content-Length:\r\n 2\r\n\r\n{}"),
+    _bad("bare LF", LEN2.replace(b"\r\n", b"\n")),
+    _bad("bare LF inside", OK + b"X: y\nContent-Length: 2\r\n\r\n{}"),
+    _bad("bare CR in a value", OK + b"X: y\rz\r\nContent-Length: 2\r\n\r\n{}"),
+    _bad("NUL in a value", OK + b"X: \x00\r\nContent-Length: 2\r\n\r\n{}"),
+    _bad("NUL in a name", OK + b"X\x00: y\r\nContent-Length: 2\r\n\r\n{}"),
+    _bad("no colon", OK + b"XYZ\r\nContent-Length: 2\r\n\r\n{}"),
+    _bad("no status line", b"hello\r\n\r\n"),
+    _bad("HTTP/2.0", LEN2.replace(b"1.1", b"2.0")),
+    _bad("HTTP/1.2", LEN2.replace(b"1.1", b"1.2")),
+    _bad("status of two digits", LEN2.replace(b"200", b"20")),
+    _bad("status of four digits", LEN2.replace(b"200", b"2000")),
+    _bad("a letter in the status", LEN2.replace(b"200", b"2o0")),
+    _bad("101", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n" + LEN2),
+    _bad("garbage between 100 and the answer", b"HTTP/1.1 100 Continue\r\n\r\nxx" + LEN2),
+    _bad("no size", CHUNKS + b"\r\n{}\r\n0\r\n\r\n"),
+    _bad("a size that is no number", CHUNKS + b"zz\r\n{}\r\n0\r\n\r\n"),
+    _bad("hexadecimal mark in a size", CHUNKS + b"0x2\r\n{}\r\n0\r\n\r\n"),
+    _bad("a size beyond 64 bits", CHUNKS + b"10000000000000002\r\n{}\r\n0\r\n\r\n"),
+    _bad("bare LF after a size", CHUNKS + b"2\n{}\r\n0\r\n\r\n"),
+    _bad("a chunk longer than said", CHUNKS + b"2\r\n{}}\r\n0\r\n\r\n", b"{}"),
+    _bad("bare LF after a chunk", CHUNKS + b"2\r\n{}\n0\r\n\r\n", b"{}"),
+    _bad("a bad second size", CHUNKS + b"2\r\n{}\r\nzz\r\n{}\r\n0\r\n\r\n", b"{}"),
+)
