@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
 
 HEAD_LIMIT = 64 * 1024  # bytes of an answer's head
+INTERIM = 16  # interim answers read over in one read
 _LAST_CHUNK = b"0\r\n\r\n"
 # How a read ends where a chunk of ours may follow. A chunk is over when llhttp says so and nothing of the next one's
 # size line has come; an event ends with a line end, so before the chunk's own CRLF there is another one, which no size
@@ -117,7 +118,7 @@ class Connection:
     ) -> None:
         """Send one request: `data` is its head and, if it is small, its body; else `body` follows without a copy."""
         self.reader = reader
-        self._echo = request_id
+        self._echo = b": " + request_id
         if self.used:
             self._reset()
         self._plane.tally.upstream["active"] += 1
@@ -223,7 +224,8 @@ class Connection:
 
     def on_body(self, piece: bytes) -> None:
         self._at_boundary = False
-        self._pieces.append(piece)
+        if not self._done:  # what follows the message is not its body
+            self._pieces.append(piece)
 
     def on_chunk_complete(self) -> None:
         self._at_boundary = True
@@ -250,34 +252,39 @@ class Connection:
                 self._head = data
             return
         answer = self._answer(data[:end]) if end <= HEAD_LIMIT else None
-        if answer is None or answer.status == 101:
+        for _ in range(INTERIM):
+            if answer is None or answer.status >= 200:
+                break
+            # 100 Continue and its like are not the answer (B72).
+            if answer.status == 101 or not self._parsed(data[: end + 4]) or self._begun != 1:
+                answer = None
+                break
+            self._begun = 0
+            data = data[end + 4 :]
+            end = data.find(b"\r\n\r\n")
+            if end < 0:
+                self._head = data
+                return
+            answer = self._answer(data[:end]) if end <= HEAD_LIMIT else None
+        if answer is None or answer.status < 200:
             self._fail(Trouble.BAD_RESPONSE)
-        elif answer.status < 200:
-            self._skip_interim(data, end + 4)
         else:
             self._start_body(answer, data, end + 4)
 
     def _answer(self, head: bytes) -> Answer | None:
         """The head, read; heads that are equal but for our own request id, echoed, are read once."""
         plane = self._plane
-        echo = self._echo
-        if echo in head:
-            head = head.replace(echo, b"")
+        at = head.find(self._echo)
+        if at >= 0:
+            start, end = head.rfind(b"\r\n", 0, at), at + len(self._echo)
+            if start >= 0 and head[start + 2 : at].lower() == b"x-request-id" and head[end : end + 2] in (b"", b"\r\n"):
+                head = head[:start] + head[end:]
         answer = plane.answers.get(head)
         if answer is None:
             answer = read_answer(head, expose_pool=plane.expose_pool)
             if answer is not None:
                 plane.remember(head, answer)
         return answer
-
-    def _skip_interim(self, data: bytes, end: int) -> None:
-        """100 Continue and its like are not the answer (B72)."""
-        if not self._parsed(data[:end]) or self._begun != 1:
-            self._fail(Trouble.BAD_RESPONSE)
-            return
-        self._begun = 0
-        if end < len(data):
-            self._read_head(data[end:])
 
     def _start_body(self, answer: Answer, data: bytes, start: int) -> None:
         empty = answer.status in (204, 304)
@@ -304,11 +311,11 @@ class Connection:
             reader.answer_whole(answer, data[start:], self._pieces, self._plane.clock())
             return
         reader.answer_head(answer)
-        self._pass_on(data[start:], parsed=parsed, excess=excess, was_clean=True)
+        self._pass_on(data[start:], parsed=parsed, excess=excess)
 
     def _read_chunks(self, reader: Reader, data: bytes) -> None:
         """One read of a body that ends by its last chunk, or by the connection's end."""
-        was_clean = self.clean
+        was_clean, in_chunk = self.clean, not self._at_boundary
         pieces: list[bytes] = []
         self._pieces = pieces
         parsed = True
@@ -320,7 +327,7 @@ class Connection:
             self.clean = self._at_boundary and data[-3:] in _AFTER_EVENT
             reader.answer_body(data, pieces, self._plane.clock())
         else:
-            self._pass_on(data, parsed=parsed, excess=False, was_clean=was_clean)
+            self._pass_on(data, parsed=parsed, excess=False, was_clean=was_clean, in_chunk=in_chunk)
 
     def _read_counted(self, data: bytes) -> None:
         """One read of a body whose length is known; nothing beyond it is looked at."""
@@ -330,7 +337,7 @@ class Connection:
             data = data[:left]
         self._left = left - len(data)
         self._pieces = []
-        self._pass_on(data, parsed=self._parsed(data), excess=excess, was_clean=True)
+        self._pass_on(data, parsed=self._parsed(data), excess=excess)
 
     def _parsed(self, data: bytes) -> bool:
         try:
@@ -339,14 +346,16 @@ class Connection:
             return False
         return True
 
-    def _pass_on(self, raw: bytes, *, parsed: bool, excess: bool, was_clean: bool) -> None:
+    def _pass_on(
+        self, raw: bytes, *, parsed: bool, excess: bool, was_clean: bool = True, in_chunk: bool = False
+    ) -> None:
         """Forward one read of the body if both readings of it agree; else only what was whole before the fault."""
         reader = self.reader
         if reader is None:
             return
         if not parsed or self._begun != 1 or (self._done and self._left < 0 and not _ends_exactly(raw)):
-            raw, excess = self._salvage(was_clean=was_clean), True
-            if not self._done or not was_clean:
+            raw, excess = self._salvage(raw, was_clean=was_clean, in_chunk=in_chunk), True
+            if not self._done or not self.clean:
                 if raw:
                     reader.answer_body(raw, self._pieces, self._plane.clock())
                 self._fail(Trouble.BAD_RESPONSE)
@@ -362,14 +371,22 @@ class Connection:
             self._finish(keep=self._keep and not excess)
             reader.answer_end()
 
-    def _salvage(self, *, was_clean: bool) -> bytes:
-        """What a read held before it went wrong or past the message's end, framed anew; nothing when it began inside a
-        chunk, whose size the client has been told already."""
+    def _salvage(self, raw: bytes, *, was_clean: bool, in_chunk: bool) -> bytes:
+        """What a read held before it went wrong or past the message's end, framed anew; a chunk that had begun before
+        it is ended as it was. `clean` says whether that was possible."""
+        pieces = self._pieces
+        start = b""
         self.clean = was_clean
-        if not was_clean:
+        if in_chunk and pieces and raw.startswith(pieces[0] + b"\r\n"):
+            start, pieces = pieces[0] + b"\r\n", pieces[1:]
+            self.clean = True
+        elif in_chunk and raw[:2] == b"\r\n":
+            start = b"\r\n"
+            self.clean = True
+        if not self.clean:
             self._pieces = []
             return b""
-        chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in self._pieces)
+        chunks = start + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
         return chunks + _LAST_CHUNK if self._done else chunks
 
     def _finish(self, *, keep: bool) -> None:

@@ -85,7 +85,7 @@ def top_pairs(body: bytes) -> list[tuple[str, Any]]:
 
 def verdict(body: bytes) -> str:
     try:
-        return f"model {peek(body).name}"
+        return f"model {peek(body).model}"
     except Refusal as refusal:
         return refusal.fault.code if refusal.fault.status == 400 else "?"
 
@@ -95,9 +95,9 @@ def verdict(body: bytes) -> str:
 def test_one_model_is_read_as_the_standard_library_reads_it(given: tuple[bytes, str]) -> None:
     body, name = given
     pairs = top_pairs(body)
-    assert peek(body).name == name == dict(pairs)["model"]
-    assert (peek(body).stream is True) == (dict(pairs).get("stream") is True)
-    assert peek(bytearray(body)).name == name
+    assert peek(body).model == name == dict(pairs)["model"]
+    assert (peek(body).streaming) == (dict(pairs).get("stream") is True)
+    assert peek(bytearray(body)).model == name
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -125,7 +125,7 @@ def test_a_spoilt_body_is_never_read_otherwise_than_by_the_standard_library(
     body = bytearray(given[0])
     body[at % len(body)] = byte
     try:
-        model = peek(body).name
+        model = peek(body).model
     except Refusal:
         return
     text = bytes(body).decode("utf-8", "replace")
@@ -145,7 +145,7 @@ def test_only_the_value_of_the_top_level_model_is_rewritten(given: tuple[bytes, 
     rests = [(after[:at], after[at + len(new) :]) for at in starts]
     gone = [body[len(a) : len(body) - len(b)] for a, b in rests if body.startswith(a) and body.endswith(b)]
     assert any(piece[:1] == b'"' == piece[-1:] and json.loads(piece) == name for piece in gone if len(piece) > 1)
-    assert peek(after).name == other
+    assert peek(after).model == other
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -238,7 +238,7 @@ def test_the_words_name_the_field() -> None:
 
 @pytest.mark.parametrize(("stream", "want"), [(b"true", True), (b"false", False), (b"1", False), (b'"true"', False)])
 def test_stream_is_asked_for_by_true_alone(stream: bytes, want: bool) -> None:
-    assert (peek(b'{"model":"a","stream":%b}' % stream).stream is True) == want
+    assert peek(b'{"model":"a","stream":%b}' % stream).streaming == want
 
 
 @pytest.mark.xfail(strict=True, reason="a number out of range as `stream` or `model` is called no object")
@@ -258,7 +258,7 @@ def test_a_long_number_passes_also_when_the_keys_are_counted() -> None:
 @pytest.mark.xfail(strict=True, raises=ValueError, reason="orjson.loads fails on a string that is not UTF-8")
 @pytest.mark.parametrize("body", [b'{"\xff":1,"model":"a"}', b'{"x":"\xff","model":"a"}'])
 def test_strange_bytes_beside_an_alias_pass(body: bytes) -> None:
-    assert peek(body).name == "a"
+    assert peek(body).model == "a"
     assert with_model(body, "b") == body.replace(b'"a"', b'"b"')
 
 
