@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from global_ingress.proxy.headers import Answer
+from global_ingress.proxy.lateness import Lateness
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.routes import FrontendRoute, Member, ModelRoute, PoolRoute
 from global_ingress.proxy.tally import Tally, Track
@@ -64,7 +65,7 @@ class Pool:
 class Place:
     """A member of a model: one pool, in turn with others. `track` counts the model's requests there."""
 
-    __slots__ = ("draw", "index", "pool", "sequence", "single", "starts", "track", "weight")
+    __slots__ = ("draw", "index", "lateness", "pool", "sequence", "single", "starts", "track", "weight")
 
     def __init__(self, index: int, member: Member, pool: Pool, draw: Draw, track: Track) -> None:
         self.index = index
@@ -75,6 +76,7 @@ class Place:
         self.track = track
         # Most pools have one frontend: then there is nothing to choose in them.
         self.single = pool.frontends[0] if len(pool.frontends) == 1 and pool.ready[0] else None
+        self.lateness = Lateness()
         self.starts: dict[Answer, bytes] = {}  # how answers of this place begin towards the client (exchange)
 
 
@@ -141,6 +143,10 @@ class Chooser:
         if found is None and again:
             found = self._one_of(order, ()) or self._panic(())
         return found
+
+    def elsewhere(self, place: Place, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
+        """Where a second try goes beside a running one: the next place of another region."""
+        return self._one_of([other for other in self._after(place) if other.pool.region != place.pool.region], tried)
 
     def _from(self, place: Place) -> list[Place]:
         """All places in the order of turns, from `place`; each once."""

@@ -22,6 +22,7 @@ from discovery.kit.log import logger
 from global_ingress.proxy import settings as settings_module
 from global_ingress.proxy.settings import Settings, SettingsFault
 
+LOOK = 5.0  # seconds between two looks where the system cannot watch
 RESTART = ("listen", "admin", "workers", "log")  # what a running process cannot change
 
 _log = logger("global_ingress.config")
@@ -68,7 +69,13 @@ class ConfigFile:
     async def watch(self, apply: Callable[[Settings], None]) -> None:
         """Read the file again whenever its content changes; until cancelled."""
         directory = self.path.parent
-        async for _ in watchfiles.awatch(directory, watch_filter=None, recursive=False, debounce=50, step=20):
+        try:
+            async for _ in watchfiles.awatch(directory, watch_filter=None, recursive=False, debounce=50, step=20):
+                await self.reload(apply, asked=False)
+        except (OSError, RuntimeError) as error:
+            _log.warning("settings cannot be watched, so they are looked at now and then", reason=str(error))
+        while True:
+            await self._clock.sleep(LOOK)
             await self.reload(apply, asked=False)
 
     async def reload(self, apply: Callable[[Settings], None], *, asked: bool) -> None:

@@ -14,13 +14,12 @@ from collections.abc import Iterable
 
 SLOTS = 65536  # frontends known at once
 TRIAL = 30_000_000_000  # nanoseconds that a trial request may take before another one is admitted
-_FIELDS = 2  # in flight, requests begun
 _COMMON = 4  # streak, ejections, ejected until, whether a trial request is out
 
 
 def ledger_size(workers: int) -> int:
     """Bytes of the file; it is sparse, only touched pages cost memory."""
-    return 8 * SLOTS * (_COMMON + _FIELDS * workers)
+    return 8 * SLOTS * (_COMMON + workers)
 
 
 def create_ledger(workers: int) -> int:
@@ -42,46 +41,37 @@ class Ledger:
         self._base = self._row(worker) if worker is not None else -1
 
     def _row(self, worker: int) -> int:
-        return SLOTS * (_COMMON + _FIELDS * worker)
+        return SLOTS * (_COMMON + worker)
 
     def begin(self, slot: int) -> None:
         """A request now holds this frontend."""
-        cells, at = self.cells, self._base + slot * _FIELDS
-        cells[at] += 1
-        cells[at + 1] += 1
+        self.cells[self._base + slot] += 1
 
     def end(self, slot: int) -> None:
         """It holds it no more, however it ended."""
-        self.cells[self._base + slot * _FIELDS] -= 1
+        self.cells[self._base + slot] -= 1
 
     def in_flight(self, slot: int) -> int:
         """Requests that hold this frontend now, over all workers."""
         cells = self.cells
-        at = SLOTS * _COMMON + slot * _FIELDS
+        at = SLOTS * _COMMON + slot
         if self.workers == 1:
             return cells[at]
-        return sum(cells[at + SLOTS * _FIELDS * n] for n in range(self.workers))
-
-    def begun(self, slot: int) -> int:
-        """Requests that ever held it, over all workers."""
-        at = SLOTS * _COMMON + slot * _FIELDS + 1
-        return sum(self.cells[at + SLOTS * _FIELDS * n] for n in range(self.workers))
+        return sum(cells[at + SLOTS * n] for n in range(self.workers))
 
     def clear_worker(self, worker: int, slots: Iterable[int] = range(SLOTS)) -> None:
-        """A worker died: what it held of these slots is held no more; what it began stays counted."""
+        """A worker died: what it held of these slots is held no more."""
         row = self._row(worker)
         for slot in slots:
-            if self.cells[row + slot * _FIELDS]:
-                self.cells[row + slot * _FIELDS] = 0
+            if self.cells[row + slot]:
+                self.cells[row + slot] = 0
 
     def clear_slot(self, slot: int) -> None:
         """The slot goes to another frontend."""
         for n in range(_COMMON):
             self.cells[slot * _COMMON + n] = 0
         for worker in range(self.workers):
-            at = self._row(worker) + slot * _FIELDS
-            self.cells[at] = 0
-            self.cells[at + 1] = 0
+            self.cells[self._row(worker) + slot] = 0
 
     def streak(self, slot: int) -> int:
         """Failures in a row."""

@@ -67,18 +67,18 @@ class Observer:
     def feed(self, piece: bytes) -> None:
         """Look at the next bytes of the body."""
         if (
-            self.between
-            and not self._pending_cr
-            and piece[-2:] == b"\n\n"
+            # The common read: whole events that say nothing we look for.
+            piece[-2:] == b"\n\n"
             and piece[:5] == b"data:"
+            and self.between
+            and not self._pending_cr
             and b"rror" not in piece
             and (b'"usage"' not in piece or piece.count(b'"usage"') == piece.count(b'"usage":null'))
             and b"DONE" not in piece
             and b"failed" not in piece
         ):
             self.events += 1  # one read may hold several; the count only has to tell none from some
-            return
-        if not self.lost:
+        elif not self.lost:
             self._scan(piece)
 
     def end(self) -> None:
@@ -188,29 +188,44 @@ def _status(code: object) -> int | None:
     return code if isinstance(code, int) and 400 <= code <= 599 else None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
 
 
+class _Reply(msgspec.Struct, gc=False):
+    usage: _Usage | None = None
+
+
+_decode_reply = msgspec.json.Decoder(_Reply).decode
 _decode_usage = msgspec.json.Decoder(_Usage).decode
 _FLAT = re.compile(rb'"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 
 
 def read_usage(data: bytes) -> tuple[int, int] | None:
-    """(input, output) tokens of the last `usage` object in some JSON, or None. Two spellings are known."""
-    last = data.rfind(b'"usage"')
-    found = _FLAT.match(data, last) if last >= 0 else None
-    if found is None:
-        return None
+    """(input, output) tokens of a JSON object's `usage`, or of the last one in the end of some JSON; None without. Two
+    spellings are known."""
     try:
-        usage = _decode_usage(found[1])
-    except msgspec.DecodeError:
+        usage = _decode_reply(data).usage
+    except (msgspec.DecodeError, RecursionError):
+        usage = _usage_in(data)
+    if usage is None:
         return None
     tokens_in = usage.prompt_tokens if usage.prompt_tokens is not None else usage.input_tokens
     tokens_out = usage.completion_tokens if usage.completion_tokens is not None else usage.output_tokens
     if tokens_in is None and tokens_out is None:
         return None
     return tokens_in or 0, tokens_out or 0
+
+
+def _usage_in(data: bytes) -> _Usage | None:
+    last = data.rfind(b'"usage"')
+    found = _FLAT.match(data, last) if last >= 0 else None
+    if found is None:
+        return None
+    try:
+        return _decode_usage(found[1])
+    except msgspec.DecodeError:
+        return None

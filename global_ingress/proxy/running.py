@@ -7,6 +7,7 @@ looks alive is worse than a restart.
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import socket
 import sys
@@ -41,7 +42,8 @@ TICK = 1.0
 SOON = 0.05  # seconds in which what was learned is gathered before routes are made anew
 ADMIN_DRAIN = 2
 
-WORKER = (sys.executable, "-m", "global_ingress.proxy.worker")
+# -P: the folder we were started in is no place to import from.
+WORKER = (sys.executable, "-P", "-m", "global_ingress.proxy.worker")
 
 _log = logger("global_ingress")
 
@@ -65,6 +67,11 @@ def worker_arguments(settings: Settings, ledger_fd: int, *, terminal: bool) -> l
         "--access-log",
         settings.log.access or "off",
     ]
+
+
+def _plan(worker: Sequence[str], settings: Settings, ledger_fd: int) -> Plan:
+    common = worker_arguments(settings, ledger_fd, terminal=sys.stdout.isatty())
+    return Plan(lambda index, fd: [*worker, "--index", str(index), "--listen-fd", str(fd), *common], (ledger_fd,))
 
 
 def most_counters(workers: int) -> int:
@@ -100,42 +107,47 @@ class Running:
         self.schedules = Schedules(new_turn, most_counters(settings.workers))
         self._client = new_client()
         self.knowledge = Knowledge(self._client, clock, self._touch, self._recovered)
-        common = worker_arguments(settings, self._ledger_fd, terminal=sys.stdout.isatty())
-        plan = Plan(
-            lambda index, fd: [*worker, "--index", str(index), "--listen-fd", str(fd), *common], (self._ledger_fd,)
-        )
-        self.supervisor = Supervisor(
-            listeners, self.ledger, plan, clock=clock, chance=chance, notice=self._notice, changed=lambda: None
-        )
-        labels = Labels()
+        plan = _plan(worker, settings, self._ledger_fd)
+        self.supervisor = Supervisor(listeners, self.ledger, plan, clock=clock, chance=chance, notice=self._notice)
+        self._labels = Labels()
         self.steering = Steering(
             settings,
             self.ledger,
             self.schedules,
             self.knowledge,
             slots=Slots(SLOTS),
-            labels=labels,
+            labels=self._labels,
             clock=clock,
             send=self.supervisor.route,
             notice=self._notice,
         )
         self.sources = Sources(clock, self._take, self.steering.forget_table)
-        self.overview = Overview(
+        self.overview = self._overview()
+
+    def _overview(self) -> Overview:
+        return Overview(
             version=__version__,
-            clock=clock,
-            config=file,
+            clock=self._clock,
+            config=self._file,
             sources=self.sources,
             steering=self.steering,
             knowledge=self.knowledge,
             schedules=self.schedules,
             supervisor=self.supervisor,
-            labels=labels,
-            started=clock.now(),
+            labels=self._labels,
+            started=self._clock.now(),
         )
 
     async def __aenter__(self) -> Self:
         """Raises CannotServe when the admin address cannot be used."""
-        stack = self._stack
+        try:
+            await self._start(self._stack)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _start(self, stack: AsyncExitStack) -> None:
         await stack.enter_async_context(self._client)
         admin = self._settings.admin
         bound = None
@@ -162,7 +174,6 @@ class Running:
             admin=bound.url if bound else "off",
             workers=self._settings.workers,
         )
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -178,6 +189,7 @@ class Running:
         self.supervisor.close()
         self.schedules.close()
         self.ledger.close()
+        os.close(self._ledger_fd)
 
     async def until_ended(self) -> int:
         await self.supervisor.ended.wait()
@@ -241,7 +253,8 @@ class Running:
     def _on_failure(self, error: Exception) -> None:
         """A part has died of an error that nobody foresaw (it is in the log)."""
         self._failed = True
-        self.stop()
+        if not self.supervisor.draining:
+            self.stop()
 
     async def _tick(self) -> None:
         """Once a second: counts, holds and rows that wait, and how late this loop is."""

@@ -64,7 +64,6 @@ class Supervisor:
         clock: Clock,
         chance: Chance,
         notice: Callable[[str, str, str], None],
-        changed: Callable[[], None],
     ) -> None:
         self.seats = [Seat(index, one) for index, one in enumerate(sockets)]
         self._ledger = ledger
@@ -72,7 +71,6 @@ class Supervisor:
         self._clock = clock
         self._chance = chance
         self._notice = notice
-        self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._routes: bytes | None = None
         self._counters: dict[int, int] = {}
@@ -172,7 +170,6 @@ class Supervisor:
         assert seat.process is not None
         self._ever_listened = True
         _log.info("worker listens", worker=seat.index, pid=seat.process.pid)
-        self._changed()
 
     def _event(self, seat: Seat, event: Notice) -> None:
         _log.warning("worker notices", worker=seat.index, kind=event.kind, subject=event.subject, detail=event.detail)
@@ -197,7 +194,6 @@ class Supervisor:
             _log.error("worker died", worker=seat.index, pid=process.pid, code=code)
             self._notice("worker_died", f"worker {seat.index}", f"exit code {code}")
             self._again(seat)
-        self._changed()
 
     def _again(self, seat: Seat) -> None:
         """Replace it: at once after a steady life, later and later if it keeps dying."""

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 
 class Turn:
-    """Number the turns of all processes that hold the same descriptor: each number is drawn exactly once."""
+    """Number the turns of all processes that hold the same descriptor: each number is drawn exactly once.
+
+    The descriptor is closed with the object, so whoever may still draw keeps the counter alive by holding it."""
 
     __slots__ = ("fd",)
 
@@ -28,7 +30,13 @@ class Turn:
         return os.lseek(self.fd, 0, os.SEEK_CUR)
 
     def close(self) -> None:
-        os.close(self.fd)
+        """Give the descriptor back now; nobody may draw afterwards."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def new_turn() -> Turn:

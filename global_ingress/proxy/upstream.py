@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 HEAD_LIMIT = 64 * 1024  # bytes of an answer's head
 _LAST_CHUNK = b"0\r\n\r\n"
+# How a read ends where a chunk of ours may follow. A chunk is over when llhttp says so and nothing of the next one's
+# size line has come; an event ends with a line end, so before the chunk's own CRLF there is another one, which no size
+# line has.
 _AFTER_EVENT = (b"\n\r\n", b"\r\r\n")
 
 
@@ -54,6 +57,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_abandoned",
         "_at_boundary",
         "_begun",
         "_done",
@@ -89,6 +93,7 @@ class Connection:
         self.deadline = NEVER
         self.look = NEVER
         self._paused = False
+        self._abandoned = False
         self._parser: Any = None
         self._feed: Any = None
         self._pieces: list[bytes] = []
@@ -130,8 +135,12 @@ class Connection:
             self._plane.wheel.watch(self)
 
     def abandon(self) -> None:
-        """The exchange wants no more of this answer: the frontend learns it at once."""
-        self._let_go()
+        """No more of this answer is wanted: the frontend learns it at once. That the connection really is closed is
+        counted."""
+        if self._let_go() is None:
+            return
+        self._abandoned = True
+        self._plane.tally.upstream["closing"] += 1
         self.transport.abort()
 
     def pause(self) -> None:
@@ -162,19 +171,25 @@ class Connection:
         self._feed = self._parser.feed_data
 
     def data_received(self, data: bytes) -> None:
-        if self.reader is None:
+        reader = self.reader
+        if reader is None:
             self.transport.abort()  # nobody asked: such a connection is never used again
-        elif self._in_body:
-            self._read_body(data)
-        else:
+        elif not self._in_body:
             self._read_head(data)
+        elif self._left >= 0:
+            self._read_counted(data)
+        else:
+            self._read_chunks(reader, data)
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.deadline = NEVER
-        if self.reader is None:
+        if self._abandoned:
+            self._abandoned = False
+            self._plane.tally.upstream["closing"] -= 1
+        elif self.reader is None:
             try:
                 self.frontend.idle.remove(self)
                 self._plane.tally.upstream["idle"] -= 1
@@ -291,17 +306,31 @@ class Connection:
         reader.answer_head(answer)
         self._pass_on(data[start:], parsed=parsed, excess=excess, was_clean=True)
 
-    def _read_body(self, data: bytes) -> None:
-        left = self._left
-        excess = False
-        if left >= 0:
-            excess = len(data) > left
-            if excess:
-                data = data[:left]
-            self._left = left - len(data)
-        self._pieces = []
+    def _read_chunks(self, reader: Reader, data: bytes) -> None:
+        """One read of a body that ends by its last chunk, or by the connection's end."""
         was_clean = self.clean
-        self._pass_on(data, parsed=self._parsed(data), excess=excess, was_clean=was_clean)
+        pieces: list[bytes] = []
+        self._pieces = pieces
+        parsed = True
+        try:
+            self._feed(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            parsed = False
+        if parsed and self._begun == 1 and not self._done:
+            self.clean = self._at_boundary and data[-3:] in _AFTER_EVENT
+            reader.answer_body(data, pieces, self._plane.clock())
+        else:
+            self._pass_on(data, parsed=parsed, excess=False, was_clean=was_clean)
+
+    def _read_counted(self, data: bytes) -> None:
+        """One read of a body whose length is known; nothing beyond it is looked at."""
+        left = self._left
+        excess = len(data) > left
+        if excess:
+            data = data[:left]
+        self._left = left - len(data)
+        self._pieces = []
+        self._pass_on(data, parsed=self._parsed(data), excess=excess, was_clean=True)
 
     def _parsed(self, data: bytes) -> bool:
         try:
@@ -326,11 +355,10 @@ class Connection:
             self._fail(Trouble.BAD_RESPONSE)
             return
         else:
-            # A chunk is over when llhttp says so and nothing of the next one's size line has come; an event ends with a
-            # line end, so before the chunk's own CRLF there is another one, which no size line has.
             self.clean = self._at_boundary and (not raw or raw[-3:] in _AFTER_EVENT)
         reader.answer_body(raw, self._pieces, self._plane.clock())
-        if self._done and self.reader is reader:
+        reader = self.reader  # it may have been handed over, or let go
+        if self._done and reader is not None:
             self._finish(keep=self._keep and not excess)
             reader.answer_end()
 
@@ -404,7 +432,7 @@ async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
             await plane.loop.create_connection(factory, frontend.host, frontend.port, ssl=context)
     except TimeoutError:
         return Trouble.CONNECT_TIMEOUT
-    except OSError:
+    except (OSError, UnicodeError):  # a name that cannot be one, too
         return Trouble.UNREACHABLE
     finally:
         plane.tally.upstream["connecting"] -= 1

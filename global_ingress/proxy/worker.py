@@ -25,10 +25,10 @@ from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.plane import Plane, Times
 from global_ingress.proxy.routes import Drain, decode_drain, decode_routes
 from global_ingress.proxy.server import ClientConnection
+from global_ingress.proxy.turns import unpack_numbers
 
 _log = log.logger("global_ingress.worker")
 
-ORPHANED = Drain(delay=0.0, timeout=30.0)  # the supervisor is gone: nobody will say more
 QUEUE_EMPTY = 0.1  # seconds in which what waits in the listener's queue is accepted
 LAST_WORDS = 1.0  # seconds for the last bytes to leave
 
@@ -55,8 +55,7 @@ class Worker:
     def _told(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
         """One message of the supervisor."""
         if kind == control.TURNS:
-            numbers = [int.from_bytes(payload[at : at + 4], "big") for at in range(0, len(payload), 4)]
-            self.plane.add_turns(numbers, fds)
+            self.plane.add_turns(unpack_numbers(payload), fds)
         elif kind == control.ROUTES:
             self.plane.apply(decode_routes(payload))
             if not self._listening:
@@ -146,7 +145,8 @@ class Worker:
     def _orphaned(self) -> None:
         if not self.ended.is_set():
             _log.warning("the supervisor is gone, draining")
-            self._drain(ORPHANED)
+            routes = self.plane.routes
+            self._drain(Drain(delay=0.0, timeout=routes.drain_timeout if routes is not None else 0.0))
 
     def _notify(self, notice: Notice) -> None:
         self._control.send(control.NOTICE, encode_notice(notice))
@@ -191,8 +191,8 @@ async def _serve(args: argparse.Namespace) -> int:
 def main(argv: list[str] | None = None) -> int:
     """The process, until it has drained; its exit code."""
     args = _arguments(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     log.configure(args.log_format, args.log_level, sys.stderr)
     if args.loop == "uvloop":
         import uvloop

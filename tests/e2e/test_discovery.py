@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.children import wait_until
 from tests.e2e.regions import Region, free_ports
 from tests.e2e.stack import Directory, Ingress, SliceFolder, pool_of
-from tests.e2e.traffic import ask, evenly, sdk, spread
+from tests.e2e.traffic import ask, evenly, sdk, settles, spread
 
 pytestmark = pytest.mark.e2e
 
@@ -39,9 +39,11 @@ def test_a_withdrawn_region_gets_nothing_and_a_returned_one_its_turns(
     gone, *others = regions
     table.remove(gone)
     ingress.wait_routable(others)
+    settles(client, regions, evenly(others, 5))
     assert spread([ask(client) for _ in range(15)], regions) == evenly(others, 5)
     table.put(gone)
     ingress.wait_routable(regions)
+    settles(client, regions, evenly(regions, 5))
     assert spread([ask(client) for _ in range(20)], regions) == evenly(regions, 5)
 
 

@@ -13,6 +13,7 @@ import openai
 from openai.types.chat import ChatCompletionChunk, ChatCompletionUserMessageParam
 
 from tests.e2e import model_folder
+from tests.e2e.children import wait_until
 from tests.e2e.regions import MODEL, Region
 from tests.e2e.stack import pool_of
 
@@ -116,6 +117,18 @@ def spread(answers: Iterable[Answer], regions: Sequence[Region]) -> dict[str, in
 
 def evenly(regions: Sequence[Region], each: int) -> dict[str, int]:
     return {region.tag: each for region in regions}
+
+
+def settles(client: openai.OpenAI, regions: Sequence[Region], wanted: dict[str, int], within_s: float = 15.0) -> None:
+    """Wait until a window of requests is spread exactly as wanted. No request may fail meanwhile, and none may be
+    answered by a region that is not wanted: a change of members may only shift a turn or two while it is made."""
+
+    def window() -> bool:
+        counts = spread([ask(client) for _ in range(sum(wanted.values()))], regions)
+        assert set(counts) <= set(wanted), f"{counts}, wanted {wanted}"
+        return counts == wanted
+
+    wait_until(window, f"turns as {wanted}", within_s)
 
 
 def _answer(text: str | None, headers: Any) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery.identity import PoolKey
 from discovery.pool import Pool
 from global_ingress.proxy.hold import Held, LastGood
 from tests.proxy.making import frontend, pool
@@ -72,7 +73,8 @@ def test_forgetting() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([[], [A], [B], [A, B], [EMPTY]])), max_size=20))
 def test_a_pool_is_never_held_longer_than_the_time(steps: list[tuple[int, list[Pool]]]) -> None:
-    holds, now, last = LastGood(), 0.0, {}
+    holds, now = LastGood(), 0.0
+    last: dict[PoolKey, float] = {}
     for wait, listed in steps:
         now += wait
         last |= {p.key: now for p in listed if p.frontends}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 
+from discovery.identity import PoolKey
 from global_ingress.proxy.listing import describe, make_listing
 from tests.proxy.making import frontend, pool
 
 A, B = pool("a", frontend(1)).key, pool("b", frontend(2)).key
-SAID = {
+SAID: dict[PoolKey, list[dict[str, Any]]] = {
     A: [{"id": "x", "object": "model", "created": 5, "owned_by": "nvidia", "max_model_len": 1}, {"id": "z"}],
     B: [{"id": "x", "owned_by": "other", "context_window": 2}, {"id": "y"}],
 }

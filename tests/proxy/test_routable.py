@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from discovery.pool import Frontend, Pool
@@ -32,7 +34,7 @@ def evidence(
     )
 
 
-def seen(listed: list[Pool], given: Evidence, /, **more: object) -> tuple[dict[str, str], dict[str, list[int]], bool]:
+def seen(listed: list[Pool], given: Evidence, /, **more: Any) -> tuple[dict[str, str], dict[str, list[int]], bool]:
     """Reasons by cluster, usable frontends by cluster (as numbers of `frontend`), and whether it is panic."""
     verdict = judge(model(**more), listed, given)
     numbers = {
