@@ -276,3 +276,9 @@ ANSWERS = (
     _bad("bare LF after a chunk", CHUNKS + b"2\r\n{}\n0\r\n\r\n", b"{}"),
     _bad("a bad second size", CHUNKS + b"2\r\n{}\r\nzz\r\n{}\r\n0\r\n\r\n", b"{}"),
 )
+
+# What is not yet as it should be; the tests expect these to fail.
+ANSWERS_FAILING = (
+    _bad("NUL in the phrase", LEN2.replace(b"OK", b"O\x00K")),
+    _bad("a control character in the phrase", LEN2.replace(b"OK", b"O\x01K")),
+)

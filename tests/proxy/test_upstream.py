@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from global_ingress.proxy.attempt import Trouble
 from global_ingress.proxy.upstream import HEAD_LIMIT, Connection, take_idle
 from tests.proxy.cuts import PLACES, cut_at, every_cut
-from tests.proxy.smuggling import ANSWERS, AnswerCase
+from tests.proxy.smuggling import ANSWERS, ANSWERS_FAILING, AnswerCase
 from tests.proxy.wirekit import Recorder, Rig, Wire, rigged
 
 ID = b"3f2c-id"
@@ -80,6 +80,12 @@ def test_each_bad_answer_is_bad_for_every_cut(case: AnswerCase) -> None:
         if not fine or (reader.answer is not None and not case.raw.startswith(b"HTTP/1.1 200")):
             wrong.append((pieces, found))
     assert not wrong, wrong[:2]
+
+
+@pytest.mark.xfail(strict=True, reason="llhttp lets control characters in the reason phrase pass, and so do we")
+@named(ANSWERS_FAILING)
+def test_no_control_character_of_a_phrase_passes(case: AnswerCase) -> None:
+    assert told([case.raw])[0].end == "bad_response"
 
 
 def test_the_corpus_is_large_and_has_no_name_twice() -> None:
@@ -327,13 +333,10 @@ def test_an_abandoned_answer_ends_the_connection_at_once() -> None:
         reader, connection, wire = ask(rig)
         rig.feed(connection, wire, LONG + b"he")
         connection.abandon()
-        assert (wire.aborted, reader.end, rig.plane.tally.upstream) == (
-            True,
-            "",
-            {"idle": 0, "active": 0, "connecting": 0},
-        )
+        assert (wire.aborted, reader.end, rig.plane.tally.upstream["active"]) == (True, "", 0)
+        assert rig.plane.tally.upstream["closing"] == 1
         connection.connection_lost(None)
-        assert reader.end == ""
+        assert (reader.end, set(rig.plane.tally.upstream.values())) == ("", {0})
 
 
 def test_a_frontend_that_has_left_keeps_no_connection() -> None:

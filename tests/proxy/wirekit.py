@@ -102,6 +102,9 @@ class HandTask:
     def cancel(self) -> None:
         self.cancelled = True
 
+    def add_done_callback(self, call: Callable[..., object]) -> None:
+        """It never ends by itself."""
+
 
 def routes(
     pools: int = 1, *, statuses: Sequence[int] = (502, 503, 504, 529), aliases: tuple[str, ...] = ("alias",)
@@ -124,6 +127,9 @@ def routes(
         expose_pool=True,
         trusted_proxies=(),
         access_log=False,
+        drain_timeout=300.0,
+        heartbeat=None,
+        hedge=None,
         pools=made,
         models=(model,),
         listing=b'{"object":"list","data":[]}',
