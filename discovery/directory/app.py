@@ -214,7 +214,9 @@ class DirectoryService:
             else:
                 # No file will ever say that there is something to publish.
                 self.publisher.touch()
-            _log.info("listening", url=bound.url, epoch=self.store.table.epoch, files=settings.files)
+            _log.info(
+                "listening", url=bound.url, epoch=self.store.table.epoch, sources=[s.name for s in self._sources()]
+            )
             await stop.wait()
             _log.info("stopping", watchers=self.server.watchers)
         return 1 if failures else 0

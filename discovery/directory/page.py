@@ -20,7 +20,8 @@ The list is {{ "complete" if table.complete else "NOT complete: readers add and 
 {% endfor %}</table></div>
 {% if registrations %}<h2>Registrations</h2>
 <p>{{ registrations.listed }} with a live lease, {{ registrations.expired }} expired,
-kept in {{ registrations.storage }}. Heartbeat every {{ registrations.heartbeat_interval_secs }} s, lease {{ registrations.lease_duration_secs }} s.
+kept in {{ registrations.storage }}.
+Heartbeat every {{ registrations.heartbeat_interval_secs }} s, lease {{ registrations.lease_duration_secs }} s.
 {{ registrations.who_may_write | capitalize }} may register.</p>
 {% if registrations.error %}<p><strong>Cannot be read now, the last ones stay: {{ registrations.error }}</strong></p>
 {% endif %}
