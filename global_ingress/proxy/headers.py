@@ -256,7 +256,7 @@ def read_answer(head: bytes, *, expose_pool: bool) -> Answer | None:
 
 
 def _sift(lines: bytes, *, expose_pool: bool) -> bytes:
-    """The lines without those that are hop by hop, named by Connection, replaced by ours, and empty or second request ids."""
+    """The lines without those that are hop by hop, named by Connection or replaced by ours, and with one request id."""
     fields = [(raw.partition(b":")[0].lower(), raw) for raw in lines.split(b"\r\n")[1:]]
     dropped = HOP_BY_HOP - {b"transfer-encoding"}
     if expose_pool:

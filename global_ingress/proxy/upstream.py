@@ -8,6 +8,7 @@ exchange's business; it is told head, body as it comes, and the end or the troub
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 import httptools
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 HEAD_LIMIT = 64 * 1024  # bytes of an answer's head
 INTERIM = 16  # interim answers read over in one read
 _LAST_CHUNK = b"0\r\n\r\n"
+_EXTRA = re.compile(rb"\r\n\r\n(?:\r\n)+\Z")
+_FRAMING = b"0123456789abcdefABCDEF\r\n"  # what may stand between two pieces of a chunked body, without extensions
 # How a read ends where a chunk of ours may follow. A chunk is over when llhttp says so and nothing of the next one's
 # size line has come; an event ends with a line end, so before the chunk's own CRLF there is another one, which no size
 # line has.
@@ -315,7 +318,7 @@ class Connection:
 
     def _read_chunks(self, reader: Reader, data: bytes) -> None:
         """One read of a body that ends by its last chunk, or by the connection's end."""
-        was_clean, in_chunk = self.clean, not self._at_boundary
+        was_clean = self.clean
         pieces: list[bytes] = []
         self._pieces = pieces
         parsed = True
@@ -327,7 +330,7 @@ class Connection:
             self.clean = self._at_boundary and data[-3:] in _AFTER_EVENT
             reader.answer_body(data, pieces, self._plane.clock())
         else:
-            self._pass_on(data, parsed=parsed, excess=False, was_clean=was_clean, in_chunk=in_chunk)
+            self._pass_on(data, parsed=parsed, excess=False, was_clean=was_clean)
 
     def _read_counted(self, data: bytes) -> None:
         """One read of a body whose length is known; nothing beyond it is looked at."""
@@ -346,23 +349,28 @@ class Connection:
             return False
         return True
 
-    def _pass_on(
-        self, raw: bytes, *, parsed: bool, excess: bool, was_clean: bool = True, in_chunk: bool = False
-    ) -> None:
+    def _pass_on(self, raw: bytes, *, parsed: bool, excess: bool, was_clean: bool = True) -> None:
         """Forward one read of the body if both readings of it agree; else only what was whole before the fault."""
         reader = self.reader
         if reader is None:
             return
-        if not parsed or self._begun != 1 or (self._done and self._left < 0 and not _ends_exactly(raw)):
-            raw, excess = self._salvage(raw, was_clean=was_clean, in_chunk=in_chunk), True
-            if not self._done or not self.clean:
-                if raw:
-                    reader.answer_body(raw, self._pieces, self._plane.clock())
+        if self._left >= 0:
+            if not parsed or self._begun != 1 or (self._left == 0) != self._done:
                 self._fail(Trouble.BAD_RESPONSE)
                 return
-        elif self._left >= 0 and (self._left == 0) != self._done:
-            self._fail(Trouble.BAD_RESPONSE)
-            return
+        elif not parsed or self._begun != 1:
+            end = _end_of(raw, self._pieces, whole=self._done)
+            excess = True
+            self.clean = raw[end - 3 : end] in _AFTER_EVENT if end else was_clean
+            if not self._done or not end:
+                if end:
+                    reader.answer_body(raw[:end], self._pieces, self._plane.clock())
+                self._fail(Trouble.BAD_RESPONSE)
+                return
+            raw = raw[:end]
+        elif self._done and not _ends_exactly(raw):
+            excess = True  # trailers, or line ends after the message: not kept, since nobody knows what else follows
+            raw = _EXTRA.sub(b"\r\n\r\n", raw)
         else:
             self.clean = self._at_boundary and (not raw or raw[-3:] in _AFTER_EVENT)
         reader.answer_body(raw, self._pieces, self._plane.clock())
@@ -370,24 +378,6 @@ class Connection:
         if self._done and reader is not None:
             self._finish(keep=self._keep and not excess)
             reader.answer_end()
-
-    def _salvage(self, raw: bytes, *, was_clean: bool, in_chunk: bool) -> bytes:
-        """What a read held before it went wrong or past the message's end, framed anew; a chunk that had begun before
-        it is ended as it was. `clean` says whether that was possible."""
-        pieces = self._pieces
-        start = b""
-        self.clean = was_clean
-        if in_chunk and pieces and raw.startswith(pieces[0] + b"\r\n"):
-            start, pieces = pieces[0] + b"\r\n", pieces[1:]
-            self.clean = True
-        elif in_chunk and raw[:2] == b"\r\n":
-            start = b"\r\n"
-            self.clean = True
-        if not self.clean:
-            self._pieces = []
-            return b""
-        chunks = start + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
-        return chunks + _LAST_CHUNK if self._done else chunks
 
     def _finish(self, *, keep: bool) -> None:
         """The answer is whole: keep the connection if it may be used again."""
@@ -413,6 +403,23 @@ class Connection:
 def _whole(left: int, data: bytes) -> bool:
     """Whether a message that llhttp calls ended has ended by our own reading too: by its length or its last chunk."""
     return left == 0 or (left < 0 and data[-5:] == _LAST_CHUNK)
+
+
+def _end_of(raw: bytes, pieces: list[bytes], *, whole: bool) -> int:
+    """Where in this read of a chunked body the good part ends: with the message if it is `whole`, else with the last
+    piece. 0 when that cannot be told: when a piece looks as the framing between the pieces might."""
+    at = 0
+    for piece in pieces:
+        if not piece.strip(_FRAMING):
+            return 0
+        at = raw.find(piece, at) + len(piece)
+    if not whole:
+        return at + 2 if at and raw[at : at + 2] == b"\r\n" else at
+    end = raw.find(b"\r\n\r\n", at)
+    if end >= 0:
+        return end + 4
+    # The end began in the read before.
+    return 2 if raw[:2] == b"\r\n" else 1 if raw[:1] == b"\n" else 0
 
 
 def _ends_exactly(raw: bytes) -> bool:

@@ -26,7 +26,6 @@ def test_each_request_is_refused_or_taken_for_every_cut(case: RequestCase) -> No
     assert not wrong, wrong[:2]
 
 
-@pytest.mark.xfail(strict=True, reason="the line of Upgrade is taken out before llhttp sees it, and goes on as it is")
 @named(REQUESTS_FAILING)
 def test_an_upgrade_excuses_no_fault_of_its_own_line(case: RequestCase) -> None:
     assert outcome([case.raw]) == (case.taken, case.refused)
