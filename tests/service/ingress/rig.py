@@ -267,8 +267,8 @@ class Rigs:
     async def take(self, pools: Sequence[int], spare: int, settings: Settings, *, fresh: bool, alone: bool) -> Rig:
         total = merged(BASE, settings)
         key = f"{list(pools)} {spare} {total}"
-        rig = self._rigs.pop(key, None)
-        if rig is None or fresh or alone:
+        rig = None if fresh or alone else self._rigs.get(key)
+        if rig is None:
             ingress = None if alone else self._processes.get(_process_key(total))
             rig = await self._new(pools, spare, total, ingress)
         if not (fresh or alone):
