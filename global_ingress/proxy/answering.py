@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from global_ingress.proxy.accesslog import Entry
-from global_ingress.proxy.attempt import GATEWAY_STATUSES
 from global_ingress.proxy.choosing import Chooser, Place
 from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
 from global_ingress.proxy.errors import Fault, error_body, error_frame, fault_headers
@@ -78,9 +77,6 @@ class Answering(Trying):
         self._committed = True
         self._first_at = self._last_at = now
         place.track.first(now - self._started)
-        frontend = self._frontend
-        if frontend is not None and answer.status not in GATEWAY_STATUSES:
-            self._plane.praise(frontend)
         mode = self._mode = mode_of(answer, self._head.minor)
         body = raw if mode is _RAW else framed(mode, raw, pieces)
         self._bytes_out += len(body)

@@ -43,6 +43,7 @@ class Exchange(Answering):
     _kept: Gate | None = None  # the last answer that was held back and then tried elsewhere
     _hedge: Hedge | None = None
     _hedge_at = NEVER  # when the second try begins, if the first has not answered
+    _seeking_since = 0.0  # when the search for a connection began, if not with the request
     _beaten = False  # the first try has failed, the second one is still under way
 
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
@@ -59,7 +60,7 @@ class Exchange(Answering):
         except Refusal as refusal:
             self._refuse(refusal)
             return
-        self._stream = asked.stream is True
+        self._stream = asked.streaming
         if len(self._body) <= INLINE:
             self._choose(asked.model)
         else:
@@ -191,6 +192,8 @@ class Exchange(Answering):
     def answer_end(self) -> None:
         Trying.answer_end(self)
         if self._committed and not self._over and self._answer is not None:
+            if self._answer.status == 404 and not self._tail:
+                self._blame(Trouble.NO_WORKERS)
             self._complete(self._answer)
 
     def timed_out(self, now: float) -> None:
@@ -216,6 +219,10 @@ class Exchange(Answering):
             self._keep_tail(pieces)
         if self._plane.hedging is not None:
             place.lateness.add(now - self._sent_at)
+        if answer.status in GATEWAY_STATUSES:
+            self._blame(Trouble.STATUS)
+        elif self._frontend is not None:
+            self._plane.praise(self._frontend)
         self._open(answer, place, raw, pieces, now)
         if self._connection is not None and not self._client.paused:
             self._wait(now)
@@ -310,11 +317,17 @@ class Exchange(Answering):
         if blamed and self._chooser is not None:
             self._plane.blame(frontend, trouble, self._chooser)
 
+    def _blame(self, trouble: Trouble) -> None:
+        """The frontend failed in what the client gets all the same."""
+        if self._frontend is not None and self._chooser is not None:
+            self._plane.blame(self._frontend, trouble, self._chooser)
+
     def _repeated(self, trouble: Trouble, gate: Gate | None, chooser: Chooser) -> bool:
         plane, place = self._plane, self._place
         unconnected = trouble in UNCONNECTED
         if unconnected:
-            may = plane.clock() - self._sent_at <= 2 * plane.timeouts.connect
+            since = self._seeking_since or self._started
+            may = plane.clock() - since <= 2 * plane.timeouts.connect
         else:
             may = trouble in REPEATABLE and self._may_repeat(gate.answer if gate is not None else None)
             if trouble is Trouble.ERROR_EVENT and gate is not None:
@@ -324,6 +337,8 @@ class Exchange(Answering):
         found = chooser.next(place, self._affinity(chooser), self._tried, again=not unconnected)
         if found is None or not (unconnected or plane.budget.spend()):
             return False
+        if not unconnected:
+            self._seeking_since = plane.clock()
         self._begin(*found)
         return True
 

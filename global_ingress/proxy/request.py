@@ -27,14 +27,19 @@ _ESCAPED = re.compile(rb"\\u00(?:6[dfcDFC45])")
 
 
 class Peek(msgspec.Struct, gc=False):
-    """`model` as the client wrote it; `stream` is True if it asked for a stream (what is SSE, the answer says)."""
+    """`model` as the client wrote it, `stream` as JSON, whatever it is."""
 
     model: str = ""
-    stream: object = False
+    stream: msgspec.Raw = msgspec.Raw(b"false")
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the client asked for a stream; what is one, the answer's content type says."""
+        return bytes(self.stream) == b"true"
 
 
 class _Loose(msgspec.Struct):
-    model: object = msgspec.UNSET
+    model: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decode = msgspec.json.Decoder(Peek).decode
@@ -114,13 +119,17 @@ def _twice() -> Refusal:
 def _wrong_kind(body: Buffer) -> Refusal:
     """What is wrong with a body that is JSON: it is no object, or its model is missing, empty or no string."""
     try:
-        model = _decode_loosely(body).model
+        model = bytes(_decode_loosely(body).model)
     except msgspec.ValidationError:
         return Refusal("invalid_json", "the body must be a JSON object")
-    if model is msgspec.UNSET:
+    except msgspec.DecodeError as error:
+        return Refusal("invalid_json", f"the body is not valid JSON: {error}")
+    if not model:
         return Refusal("missing_model", "the body has no `model`", "model")
-    if model == "":
+    if model == b'""':
         return Refusal("missing_model", "`model` is empty", "model")
+    if model[:1] == b'"':
+        return _twice()  # the last one is fine, so another one was not
     return Refusal("missing_model", "`model` must be a string", "model")
 
 

@@ -122,13 +122,13 @@ class Routes(msgspec.Struct, frozen=True):
     expose_pool: bool
     trusted_proxies: tuple[str, ...]
     access_log: bool
-    drain_timeout: float  # seconds for what runs when the supervisor is gone and nobody will say more
-    heartbeat: float | None  # seconds of silence after which a stream gets a comment
-    hedge: Hedge | None
     pools: tuple[PoolRoute, ...]
     models: tuple[ModelRoute, ...]
     listing: bytes | None = None
     described: dict[str, bytes] = msgspec.field(default_factory=dict)
+    drain_timeout: float = 30.0  # seconds for what runs when the supervisor is gone and nobody will say more
+    heartbeat: float | None = None  # seconds of silence after which a stream gets a comment
+    hedge: Hedge | None = None
 
 
 class Drain(msgspec.Struct, frozen=True):

@@ -39,6 +39,7 @@ def test_the_curl_of_the_readme_asks_the_demo_for_a_stream() -> None:
     assert f"http://127.0.0.1:{DEFAULT_PORT}/v1/chat/completions" in words
     asked = json.loads(words[words.index("-d") + 1])
     assert (asked["model"], asked["stream"]) == (MODEL, True)
+    assert asked["max_tokens"] > 0  # simulated frontends want it, as mockers do
 
 
 def test_the_readme_is_one_screen() -> None:

@@ -287,7 +287,6 @@ def test_repeats_go_to_every_pool_once_before_any_again_and_do_not_move_the_curs
         assert w.following(pools[-1], tried, again=True) is not None
 
 
-@pytest.mark.xfail(strict=True, reason="looking for the last resort draws from the shared counter")
 def test_a_repeat_without_another_place_does_not_move_the_cursor_either() -> None:
     with world([1, 1, 1]) as w:
         assert w.first() == (0, 0)
@@ -330,7 +329,6 @@ def test_when_all_are_ejected_all_are_tried_in_turns() -> None:
         assert w.tally.panics == 6
 
 
-@pytest.mark.xfail(strict=True, reason="each choice in a panic draws 2n + 2 times, which for 2 pools is the same pool")
 @pytest.mark.parametrize("pools", [2, 4])
 def test_all_take_turns_in_a_panic(pools: int) -> None:
     with world([1] * pools) as w:
@@ -339,7 +337,6 @@ def test_all_take_turns_in_a_panic(pools: int) -> None:
         assert Counter(w.row(2 * pools)) == dict.fromkeys(range(pools), 2)
 
 
-@pytest.mark.xfail(strict=True, reason="in a panic the first frontend of a pool gets everything")
 def test_the_frontends_of_a_pool_take_turns_in_a_panic() -> None:
     with world([3]) as w:
         for slot in range(3):

@@ -195,9 +195,6 @@ def test_other_affinity_names_are_not_those_of_the_head_that_was_read() -> None:
     assert not framer.repeated(same(b""), NAMES, BODY)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the head of a request with an upgrade is fed to llhttp as it came when it repeats"
-)
 def test_a_request_that_offers_an_upgrade_may_be_repeated() -> None:
     assert len(read([ONE[2], ONE[2], ONE[2]]).messages) == 3
 

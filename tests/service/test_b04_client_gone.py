@@ -138,11 +138,6 @@ async def test_row_036_a_client_that_reads_nothing_is_given_up(start: Start, gat
     await rig.grew(before, "stream_end_total", reason="client_stalled")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="server._stalled looks at the bytes in our own buffer alone: while the kernel still drains its own (up to "
-    "4 MB), a client that reads slowly looks as if it read nothing",
-)
 async def test_row_036_a_client_that_reads_slowly_is_not(start: Start) -> None:
     rig = await start(pools=1, timeouts=STALLING)
     data = event(b"z" * 60_000)

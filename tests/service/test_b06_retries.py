@@ -81,11 +81,6 @@ async def test_rule_i30_a_refused_connection_costs_neither_try_nor_budget(start:
     assert rig.counts() == [0, 0, 0, 12]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="exchange._repeated measures the time for finding a connection from the last request sent, so after a try "
-    "that took longer than 2 × connect one refused connection ends the request",
-)
 async def test_rule_i30_refused_connections_after_a_try_that_took_long(start: Start) -> None:
     """The time for finding a connection begins anew with each repeat, not with the first try."""
     rig = await start(pools=4, timeouts={"connect": "300ms"})
@@ -269,11 +264,6 @@ async def test_rule_i33_the_end_of_the_sentence_admits_one_trial(start: Start) -
     await eventually(back, "it is used again once a trial went well", 10)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a gateway status that is not tried elsewhere (attempts or budget spent) passes without Plane.blame: such "
-    "frontends are never ejected",
-)
 async def test_rule_i33_a_failure_counts_also_when_it_is_not_repeated(start: Start) -> None:
     rig = await start(pools=2, fresh=True, ejection=EJECTING, retries={"attempts": 1})
     rig.frontends[1].play(answers("503 Busy"))
