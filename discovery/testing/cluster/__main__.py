@@ -63,9 +63,9 @@ def _objects(file: Path) -> list[dict[str, Any]]:
         raise ValueError(f"{file}: {error}") from error
     found: list[dict[str, Any]] = []
     for document in documents:
-        if not isinstance(document, dict):
-            raise ValueError(f"{file}: a document is no object")
-        found += document["items"] if str(document.get("kind", "")).endswith("List") else [document]
+        if not isinstance(document, dict) or not isinstance(document.get("items", []), list):
+            raise ValueError(f"{file}: a document is no object")  # noqa: TRY004 - the file's fault, not a caller's
+        found += document["items"] if "items" in document else [document]
     return found
 
 

@@ -22,6 +22,7 @@ Path = tuple[str, ...]
 _METADATA_LISTS: Mapping[str, tuple[str, ...]] = {"metadata.ownerReferences": ("uid",), "metadata.finalizers": ()}
 _METADATA_OWNED = frozenset({"labels", "annotations", "ownerReferences", "finalizers"})
 _NOTHING = object()
+_KUBECTL_FROM_CLIENT = "kubectl-client-side-apply"
 
 
 @dataclass
@@ -218,7 +219,9 @@ def _no_twins(kind: Kind, body: Object) -> None:
 
 
 def _no_conflicts(kind: Kind, wish: Application, taken: set[Path], others: list[Entry]) -> None:
-    found = [(entry, path) for entry in others for path in sorted(entry.fields & taken)]
+    # kubectl may take over, by its server-side apply, what it has applied from the client's side before.
+    spared = _KUBECTL_FROM_CLIENT if wish.manager == "kubectl" else ""
+    found = [(e, path) for e in others if e.manager != spared for path in sorted(e.fields & taken)]
     if not found:
         return
     causes = [
