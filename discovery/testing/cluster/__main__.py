@@ -65,7 +65,7 @@ def _objects(file: Path) -> list[dict[str, Any]]:
     for document in documents:
         if not isinstance(document, dict) or not isinstance(document.get("items", []), list):
             raise ValueError(f"{file}: a document is no object")  # noqa: TRY004 - the file's fault, not a caller's
-        found += document["items"] if "items" in document else [document]
+        found += document.get("items", [document])
     return found
 
 

@@ -26,8 +26,9 @@ class Kind:
     `custom`: defined by a CustomResourceDefinition, which changes habits (list items carry their kind, an update
     needs a resourceVersion, no strategic merge patch). `blank` is what an object of no content has (a bookmark's).
     `fields` gives what field selectors may ask for. `lists` tells server-side apply which lists are not one value:
-    a path (`status.conditions`) and the keys that name an item, none for a set of plain values; `merged` is the
-    same for the strategic merge patch. `atoms` are maps that are one value.
+    a path (`status.conditions`) and the keys that name an item, none for a set of plain values; `key_defaults` is
+    what a key is when an item has none; `merged` is the same for the strategic merge patch. `atoms` are maps that
+    are one value.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Kind:
     blank: Mapping[str, Any] = field(default_factory=dict)
     fields: Callable[[Object], Mapping[str, str]] = fields_of_metadata
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    key_defaults: Mapping[str, str] = field(default_factory=dict)
     merged: Mapping[str, str] = field(default_factory=dict)
     atoms: frozenset[str] = frozenset()
 
@@ -118,6 +120,7 @@ SERVICES = Kind(
     blank={"spec": {}, "status": {"loadBalancer": {}}},
     fields=_service_fields,
     lists={"spec.ports": ("port", "protocol"), **_CONDITIONS},
+    key_defaults={"protocol": "TCP"},
     merged={"spec.ports": "port", "status.conditions": "type"},
     atoms=frozenset({"spec.selector"}),
 )

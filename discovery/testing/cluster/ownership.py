@@ -98,10 +98,13 @@ def _list_keys(kind: Kind, dotted: str) -> tuple[str, ...] | None:
     return _METADATA_LISTS.get(dotted) if found is None else found
 
 
-def _element(keys: tuple[str, ...], item: Any) -> str:
-    if not keys:
-        return "v:" + orjson.dumps(item).decode()
-    return "k:" + orjson.dumps({key: item.get(key) for key in sorted(keys)}).decode()
+def _names(kind: Kind, keys: tuple[str, ...], item: Object) -> Object:
+    """What tells this item from the others: its keys, with their defaults."""
+    return {key: item.get(key, kind.key_defaults.get(key)) for key in sorted(keys)}
+
+
+def _element(kind: Kind, keys: tuple[str, ...], item: Any) -> str:
+    return "k:" + orjson.dumps(_names(kind, keys, item)).decode() if keys else "v:" + orjson.dumps(item).decode()
 
 
 def leaves(kind: Kind, value: Any, path: Path = (), dotted: str = "") -> Iterator[tuple[Path, Any]]:
@@ -117,8 +120,8 @@ def leaves(kind: Kind, value: Any, path: Path = (), dotted: str = "") -> Iterato
         yield path, value
         return
     for item in value:
-        here = (*path, _element(keys, item))
-        yield here, {key: item.get(key) for key in keys} if keys else item
+        here = (*path, _element(kind, keys, item))
+        yield here, _names(kind, keys, item) if keys else item
         if keys:
             yield from leaves(kind, item, here, dotted)
 
@@ -193,7 +196,7 @@ def apply(live: Object, wish: Application) -> Object:
     part: Object = {"status": wish.body.get("status", {})} if wish.subresource else _appliable(kind, wish.body)
     new: Object = _merged(kind, copy.deepcopy(live), part, "")
     shared = {path for entry in others for path in entry.fields}
-    for path in sorted(had - mine.fields - shared, key=len, reverse=True):
+    for path in sorted(had - mine.fields - shared, key=len):
         if not any(other[: len(path)] == path for other in mine.fields | shared):
             _remove(kind, new, path)
     _write(new, [*others, mine])
@@ -213,7 +216,7 @@ def _no_twins(kind: Kind, body: Object) -> None:
         value: Any = body
         for key in dotted.split("."):
             value = value.get(key) if isinstance(value, dict) else None
-        names = [_element(keys, item) for item in value or ()]
+        names = [_element(kind, keys, item) for item in value or ()]
         if len(names) != len(set(names)):
             raise internal(f"failed to create typed patch object: .{dotted}: duplicate entries for key")
 
@@ -247,9 +250,9 @@ def _merged(kind: Kind, live: Any, wish: Any, dotted: str) -> Any:
     keys = _list_keys(kind, dotted) if isinstance(wish, list) else None
     if keys is None or not isinstance(live, list):
         return copy.deepcopy(wish)
-    places = {_element(keys, item): index for index, item in enumerate(live)}
+    places = {_element(kind, keys, item): index for index, item in enumerate(live)}
     for item in wish:
-        index = places.get(_element(keys, item))
+        index = places.get(_element(kind, keys, item))
         if index is None:
             live.append(copy.deepcopy(item))
         elif keys:
@@ -277,4 +280,4 @@ def _remove(kind: Kind, thing: Object, path: Path) -> None:
 
 def _item(kind: Kind, items: list[Any], dotted: str, element: str) -> Any:
     keys = _list_keys(kind, dotted) or ()
-    return next((item for item in items if _element(keys, item) == element), None)
+    return next((item for item in items if _element(kind, keys, item) == element), None)

@@ -149,7 +149,7 @@ async def _with_namespace(http: httpx.AsyncClient, name: str) -> None:
     assert answer.status_code == 201, answer.text
 
 
-def _client(url: str, *, verify: ssl.SSLContext | bool = True, token: str = "") -> httpx.AsyncClient:
+def _client(url: str, *, verify: ssl.SSLContext | bool = False, token: str = "") -> httpx.AsyncClient:
     headers = {"authorization": f"Bearer {token}"} if token else {}
     timeout = httpx.Timeout(PATIENCE, read=max(PATIENCE, 2 * BOOKMARK_EVERY))
     return httpx.AsyncClient(base_url=url, verify=verify, headers=headers, timeout=timeout, trust_env=False)
@@ -158,11 +158,11 @@ def _client(url: str, *, verify: ssl.SSLContext | bool = True, token: str = "") 
 @asynccontextmanager
 async def _real(path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A client by the current context of a kubeconfig: certificates or a token."""
-    config = yaml.safe_load(path.read_text())
+    config = _config(path)
     context = _named(config["contexts"], config["current-context"])["context"]
     cluster = _named(config["clusters"], context["cluster"])["cluster"]
     user = _named(config["users"], context["user"])["user"]
-    verify: ssl.SSLContext | bool = True
+    verify: ssl.SSLContext | bool = False
     with tempfile.TemporaryDirectory() as folder:
         if cluster["server"].startswith("https"):
             verify = ssl.create_default_context(cafile=_file(cluster, "certificate-authority", Path(folder)))
@@ -171,6 +171,11 @@ async def _real(path: Path) -> AsyncIterator[httpx.AsyncClient]:
                 verify.load_cert_chain(certificate, _file(user, "client-key", Path(folder)))
         async with _client(cluster["server"], verify=verify, token=user.get("token", "")) as http:
             yield http
+
+
+def _config(path: Path) -> dict[str, Any]:
+    config: dict[str, Any] = yaml.safe_load(path.read_text())
+    return config
 
 
 def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
