@@ -38,14 +38,17 @@ def main(
         asyncio.run(
             _serve(FakeCluster(settings=settings, host=host, port=port, tls=tls), load or [], kubeconfig, token)
         )
-    except (CannotServe, ApiFailure, ValueError, OSError) as error:
+    except (CannotServe, ValueError, OSError) as error:
         print(f"fake cluster: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
 
 
 async def _serve(cluster: FakeCluster, files: list[Path], kubeconfig: Path | None, token: str) -> None:
     for file in files:
-        cluster.put_all(_objects(file))
+        try:
+            cluster.put_all(_objects(file))
+        except ApiFailure as failure:
+            raise ValueError(f"{file}: {failure.message}") from failure
     stop = asyncio.Event()
     with stop_on_signals(stop.set):
         async with cluster:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,12 +65,9 @@ def test_what_is_compacted_is_refused_and_the_rest_is_as_it_was(
     store.compact()
     states = history(store, more)
     for revision in old.keys() - states.keys():
-        try:
+        with pytest.raises(Compacted) as gone:
             store.at(RESOURCE, revision)
-        except Compacted as gone:
-            assert gone.oldest == store.compacted
-        else:
-            raise AssertionError(revision)
+        assert gone.value.oldest == store.compacted
     assert {revision: seen(store.at(RESOURCE, revision).values()) for revision in states} == states
 
 
