@@ -11,7 +11,7 @@ from tests.service.ingress.frontend import DONE, LAST, SSE, Connection, Script, 
 from tests.service.ingress.process import eventually
 from tests.service.ingress.rig import Rig, Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 HEDGE = {"hedge": {"after": "p95", "max_share": 0.5}}
 QUICK: Script = [SSE + event(b'{"quick":1}') + DONE + LAST]
@@ -133,7 +133,7 @@ async def test_rule_i36_large_bodies_and_unknown_latencies_are_not_hedged(start:
 
 
 async def test_rule_i36_hedges_keep_within_their_share(start: Start) -> None:
-    rig = await start(pools=2, fresh=True, hedge={"after": "p50", "max_share": 0.05})
+    rig = await start(pools=2, alone=True, hedge={"after": "p50", "max_share": 0.05})
     before = await rig.metrics()
     for one in rig.frontends:
         one.play(*([QUICK, QUICK, [0.3, *QUICK]] * 50))
