@@ -72,17 +72,19 @@ class Budget:
     never more than START + share × the requests of the last WINDOW seconds. So n requests make at most
     (1 + share) n + START requests to frontends."""
 
-    __slots__ = ("_past", "requests", "share", "tokens")
+    __slots__ = ("_past", "requests", "share", "tokens", "total")
 
     def __init__(self, share: float) -> None:
         self.share = share
         self.tokens = START
         self.requests = 0  # of the current second
+        self.total = 0  # ever
         self._past = [0] * (WINDOW - 1)
 
     def deposit(self) -> None:
         """A request came."""
         self.requests += 1
+        self.total += 1
         self.tokens += self.share
 
     def second(self) -> None:

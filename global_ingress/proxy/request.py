@@ -15,6 +15,7 @@ from global_ingress.proxy.errors import Refusal
 from global_ingress.proxy.toplevel import TopLevel
 
 Buffer = bytes | bytearray
+Span = tuple[int, int]
 
 INLINE = 1 << 20  # bytes up to which a body is read in one go
 STRIDE = 1 << 20  # bytes of a larger one that are searched in one go
@@ -26,14 +27,19 @@ _ESCAPED = re.compile(rb"\\u00(?:6[dfcDFC45])")
 
 
 class Peek(msgspec.Struct, gc=False):
-    """`model` as the client wrote it; `stream` is True if it asked for a stream (what is SSE, the answer says)."""
+    """`model` as the client wrote it, `stream` as JSON, whatever it is."""
 
     model: str = ""
-    stream: object = False
+    stream: msgspec.Raw = msgspec.Raw(b"false")
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the client asked for a stream; what is one, the answer's content type says."""
+        return bytes(self.stream) == b"true"
 
 
 class _Loose(msgspec.Struct):
-    model: object = msgspec.UNSET
+    model: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decode = msgspec.json.Decoder(Peek).decode
@@ -64,15 +70,19 @@ def peek(body: Buffer) -> Peek:
 
 
 class Recount:
-    """Whether a large body names `model` once, found in steps of bounded length."""
+    """Whether a large body names `model` once, found in steps of bounded length; with `place` also where it is."""
 
     __slots__ = ("_at", "_body", "_exact", "_seen")
 
-    def __init__(self, body: Buffer) -> None:
+    def __init__(self, body: Buffer, *, place: bool) -> None:
         self._body = body
         self._at = 0
         self._seen = 0
-        self._exact: TopLevel | None = None
+        self._exact = TopLevel(body, "model") if place else None
+
+    def span(self) -> Span | None:
+        """Where the value is, if that was asked for or had to be found."""
+        return self._exact.spans[0] if self._exact is not None else None
 
     def step(self) -> bool:
         """Look on; True when it is sure that `model` is named once. Raises Refusal when it is not."""
@@ -109,17 +119,20 @@ def _twice() -> Refusal:
 def _wrong_kind(body: Buffer) -> Refusal:
     """What is wrong with a body that is JSON: it is no object, or its model is missing, empty or no string."""
     try:
-        model = _decode_loosely(body).model
+        model = bytes(_decode_loosely(body).model)
     except msgspec.ValidationError:
         return Refusal("invalid_json", "the body must be a JSON object")
-    if model is msgspec.UNSET:
+    if not model:
         return Refusal("missing_model", "the body has no `model`", "model")
-    if model == "":
+    if model == b'""':
         return Refusal("missing_model", "`model` is empty", "model")
+    if model[:1] == b'"':
+        return _twice()  # the last one is fine, so another one was not
     return Refusal("missing_model", "`model` must be a string", "model")
 
 
-def with_model(body: Buffer, model: str) -> bytes:
-    """The body with the value of its top-level `model` replaced; every other byte stays. The body has passed `peek`."""
-    start, end = TopLevel(body, "model").finish().spans[0]
+def with_model(body: Buffer, model: str, span: Span | None = None) -> bytes:
+    """The body with the value of its top-level `model` replaced; every other byte stays. The body has passed `peek`;
+    `span` is where the value is, if that is known."""
+    start, end = span or TopLevel(body, "model").finish().spans[0]
     return b"".join((body[:start], orjson.dumps(model), body[end:]))

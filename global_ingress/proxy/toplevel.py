@@ -83,8 +83,16 @@ class TopLevel:
             return  # too deep, or too long for the name even if every letter is escaped
         body = self._body
         colon = _COLON.match(body, end)
-        if colon is None or orjson.loads(body[start:end]) != self._name:
+        if colon is None or _text(body[start:end]) != self._name:
             return
         self.count += 1
         self._at = colon.end()
         self._is_value = body[self._at : self._at + 1] == b'"'
+
+
+def _text(string: bytes | bytearray) -> str | None:
+    """What a string says; None when it is not UTF-8, as decoders let pass where they do not look."""
+    try:
+        return str(orjson.loads(string))
+    except orjson.JSONDecodeError:
+        return None

@@ -84,7 +84,7 @@ class Rig:
     def next_clusters(self, count: int, id: str = "m") -> list[str]:
         """Draw as the workers do."""
         model, counters = self.model(id), self.sent[-1][1]
-        turn, clusters = Turn(counters[model.turn]), self.clusters(id)
+        turn, clusters = Turn(os.dup(counters[model.turn])), self.clusters(id)
         return [clusters[model.sequence[(turn.draw() - 1) % len(model.sequence)]] for _ in range(count)]
 
 
