@@ -74,8 +74,8 @@ docs: $(VENV)/.ok  ## make docs/settings.md and examples/ingress.schema.json fro
 COMPILE := $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 $(LOCK_ARGS)
 
 lock: $(VENV)/.ok  ## make the locked requirements anew (LOCK_ARGS=--upgrade: newer versions)
-	$(COMPILE) pyproject.toml -o requirements/runtime.lock
-	$(COMPILE) pyproject.toml requirements/dev.in -o requirements/dev.lock
+	$(COMPILE) --all-extras pyproject.toml -o requirements/runtime.lock
+	$(COMPILE) --all-extras pyproject.toml requirements/dev.in -o requirements/dev.lock
 	$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
 	$(COMPILE) requirements/envoy.in -o requirements/envoy.lock
 	$(COMPILE) requirements/fuzz.in -o requirements/fuzz.lock

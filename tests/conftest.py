@@ -18,7 +18,7 @@ Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Loops:
     loops: Loops = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
     if item.get_closest_marker("outside"):
-        return {"uvloop": loops["uvloop"]}
+        return {"asyncio": loops["asyncio"]}
     return loops
 
 

@@ -210,7 +210,7 @@ class Answer:
         self.plain = 200 <= status < 300 and not event_stream
 
 
-_STATUS = re.compile(rb"[1-9][0-9]{2}(?: |\r|\Z)")
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [\t -~\x80-\xff]*)?\Z")
 _SIFT = re.compile(rb"\r\n(?:connection|keep-alive|proxy-|te:|trailer|upgrade|x-dynamo-)")
 _REPLACED = frozenset({b"x-dynamo-pool-id", b"x-dynamo-pool", b"x-dynamo-target-region", b"x-dynamo-attempts"})
 _SSE_TYPE = re.compile(rb"\r\ncontent-type:[ \t]*text/event-stream[ \t]*(?:;|\r\n|\Z)")
@@ -242,10 +242,11 @@ def read_answer(head: bytes, *, expose_pool: bool) -> Answer | None:
     lines = b"" if cut < 0 else head[cut:]
     if _SIFT.search(low) is not None or b"\r\nx-request-id:" in low:
         lines = _sift(lines, expose_pool=expose_pool)
-    if not _STATUS.match(head, 9):
-        return None
+    line = _STATUS_LINE.match(head if cut < 0 else head[:cut])
+    if line is None or line[1] == b"101":
+        return None  # a control character in the phrase, or a switch of protocols that nobody asked for
     return Answer(
-        int(head[9:12]),
+        int(line[1]),
         b"HTTP/1.1" + (head if cut < 0 else head[:cut])[8:],
         lines,
         length,

@@ -71,7 +71,7 @@ class Observer:
         if (
             # The common read: whole events that say nothing we look for.
             piece[-2:] == b"\n\n"
-            and piece[:5] == b"data:"
+            and piece[:7] == b"data: {"
             and self.between
             and not self._pending_cr
             and b"rror" not in piece

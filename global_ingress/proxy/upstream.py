@@ -259,7 +259,7 @@ class Connection:
             if answer is None or answer.status >= 200:
                 break
             # 100 Continue and its like are not the answer (B72).
-            if answer.status == 101 or not self._parsed(data[: end + 4]) or self._begun != 1:
+            if not self._parsed(data[: end + 4]) or self._begun != 1:
                 answer = None
                 break
             self._begun = 0

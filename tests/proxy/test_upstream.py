@@ -197,14 +197,11 @@ def test_no_byte_past_the_end_is_passed_on_and_such_a_connection_is_not_kept(
     assert (found.body, found.end, found.kept) == (made.body, "whole", False)
 
 
-BODY_PAST_END = pytest.mark.xfail(strict=True, reason="the body of a second answer is passed on as part of the first")
 SECOND = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    "after", [b"x", b"\r\n", pytest.param(SECOND, marks=BODY_PAST_END), b"0\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n"]
-)
+@pytest.mark.parametrize("after", [b"x", b"\r\n", SECOND, b"0\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n"])
 def test_what_follows_the_last_chunk_in_its_read_is_not_passed_on(after: bytes) -> None:
     found, reader = told([HEAD + b"5\r\nhello\r\n0\r\n\r\n" + after])
     assert (found.status, found.end, found.kept) == (200, "whole", False)

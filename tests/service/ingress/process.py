@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -31,7 +31,15 @@ def merged(base: Settings, over: Settings) -> Settings:
     return out
 
 
-async def eventually(test: Callable[[], T | Awaitable[T]], what: str, limit: float = LIMIT) -> T:
+@overload
+async def eventually(test: Callable[[], Awaitable[T]], what: str, limit: float = LIMIT) -> T: ...
+
+
+@overload
+async def eventually(test: Callable[[], T], what: str, limit: float = LIMIT) -> T: ...
+
+
+async def eventually(test: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
     """The first true value of `test`, which may be a coroutine function."""
     loop = asyncio.get_running_loop()
     end = loop.time() + limit

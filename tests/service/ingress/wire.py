@@ -8,6 +8,7 @@ import random
 import socket
 import struct
 from collections.abc import Callable
+from typing import cast
 
 LIMIT = 15.0  # seconds for anything to happen that should happen at once
 
@@ -47,8 +48,7 @@ class Wire(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods, not by its class
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(high=0)
 
