@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from tests.e2e.children import wait_until
 from tests.soak.stack import Directory, Fleet, Ingress, SliceFolder
@@ -50,7 +51,7 @@ class Changes:
         self._chance = chance
         self._told = threading.Lock()  # of the fleet, which answers one at a time
         self.done: Counter[str] = Counter()
-        self._faults: list[BaseException] = []
+        self._faults: list[Exception] = []
         self._pools: dict[str, list[str]] = {}
         addresses = sorted(fleet.counts(), key=lambda address: tuple(map(int, address.split("."))))
         per_pool = len(addresses) // len(list(slices.folder.glob("*.json")))
@@ -64,7 +65,7 @@ class Changes:
             (self._restart_directory, restarts(seconds)),
         ]
         for cluster in self._pools:
-            rows.append((lambda cluster=cluster: self._replace(cluster), REPLACEMENTS // len(self._pools)))
+            rows.append((partial(self._replace, cluster), REPLACEMENTS // len(self._pools)))
         threads = [threading.Thread(target=self._row, args=(act, count, seconds), daemon=True) for act, count in rows]
         for thread in threads:
             thread.start()
@@ -84,7 +85,7 @@ class Changes:
                 return
             try:
                 act()
-            except BaseException as fault:
+            except Exception as fault:  # noqa: BLE001 - the thread's outermost frame: handed on, and the run ends
                 self._faults.append(fault)
                 return
 

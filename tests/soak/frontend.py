@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any, cast
 
 import uvloop
@@ -126,7 +127,10 @@ class Connection(asyncio.Protocol):
             self._unary(b"none")
             return
         events, every, size, delay = map(int, mark.groups()[1:])
-        act = (lambda: self._stream(mark[1], events, every / 1000, size)) if events else (lambda: self._unary(mark[1]))
+        if events:
+            act = partial(self._stream, mark[1], events, every / 1000, size)
+        else:
+            act = partial(self._unary, mark[1])
         if delay:
             self._timer = self._loop.call_later(delay / 1000, act)
         else:

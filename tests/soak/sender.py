@@ -27,7 +27,9 @@ def body(mib: int, kind: str) -> bytes:
     else:
         filler = b"iVBORw0KGgo/+A==" * (size // 16)
     ask = json.dumps({"role": "user", "content": mark("big")}).encode()
-    picture = b'{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,%b"}}]}' % filler
+    picture = (
+        b'{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,%b"}}]}' % filler
+    )
     model = b'"model":"%b"' % MODEL.encode()
     messages = b'"messages":[%b,%b,%b]' % (ask, picture, ask)
     first, second = (messages, model) if kind == "end" else (model, messages)

@@ -14,6 +14,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,6 +51,10 @@ class Stream(asyncio.Protocol):
         self._notes.extend((now / 1e9, (now - int(at)) / 1e6) for at in _AT.findall(data))
 
 
+def _given(stream: Stream) -> Stream:
+    return stream
+
+
 class Watch(threading.Thread):
     """A hundred streams in a thread of their own. `notes` are (second of arrival, milliseconds late)."""
 
@@ -74,9 +79,10 @@ class Watch(threading.Thread):
         loop = asyncio.get_running_loop()
         made = []
         for n in range(STREAMS):
-            made.append(await loop.create_connection(lambda n=n: Stream(self.notes, n), "127.0.0.1", self._port))
+            stream = Stream(self.notes, n)
+            made.append(await loop.create_connection(partial(_given, stream), "127.0.0.1", self._port))
             await asyncio.sleep(EVERY_MS / 1000 / STREAMS)  # so that the streams do not beat in step
-        while not self._over.is_set():
+        while not self._over.is_set():  # noqa: ASYNC110 - another thread sets it
             await asyncio.sleep(0.05)
         for transport, _ in made:
             transport.abort()
@@ -103,7 +109,10 @@ def test_large_bodies_do_not_hold_up_the_streams(
     (address,) = big.open()
     pool = {"cluster": "big", "namespace": "soak", "name": "llama", "region": "big", "frontends": [big.url(address)]}
     settings["discovery"]["pools"].append(pool)
-    settings["models"] = [{"id": MODEL, "pools": [{"cluster": "cluster-0"}]}, {"id": BIG, "pools": [{"cluster": "big"}]}]
+    settings["models"] = [
+        {"id": MODEL, "pools": [{"cluster": "cluster-0"}]},
+        {"id": BIG, "pools": [{"cluster": "big"}]},
+    ]
     settings["limits"] = {"body": "33MiB"}
     ingress = Ingress("ingress", settings, children).start()
     added: dict[tuple[int, str], float] = {}
@@ -117,7 +126,8 @@ def test_large_bodies_do_not_hold_up_the_streams(
                 added[mib, kind] = min(row[2] - row[0] for row in figures)
                 say(
                     f"{mib:>2} MiB, {kind:<7}: p99 {still:.1f} ms still, {beside:.1f} past the ingress, {through:.1f} "
-                    f"through it (best round: {added[mib, kind]:+.1f}); latest chunk {block:.1f} ms; the body took {took:.0f} ms"
+                    f"through it (best round: {added[mib, kind]:+.1f}); latest chunk {block:.1f} ms; "
+                    f"the body took {took:.0f} ms"
                 )
     assert ingress.child is not None
     assert "Traceback" not in ingress.child.log_text()

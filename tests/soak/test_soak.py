@@ -13,7 +13,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -109,7 +109,8 @@ def descriptors(ingress: Ingress) -> dict[str, dict[str, int]]:
 def more(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     """Descriptors that were not there before."""
     grown = {
-        name: {kind: count - before[name].get(kind, 0) for kind, count in kinds.items()} for name, kinds in after.items()
+        name: {kind: count - before[name].get(kind, 0) for kind, count in kinds.items()}
+        for name, kinds in after.items()
     }
     return {name: left for name, kinds in grown.items() if (left := {k: n for k, n in kinds.items() if n > 0})}
 
@@ -125,7 +126,7 @@ def unexpected(log: str) -> list[str]:
 
 
 @pytest.fixture
-def stack(children: Children, fleet: Fleet, tmp_path: Path) -> Iterator[tuple[SliceFolder, Directory, Ingress]]:
+def stack(children: Children, fleet: Fleet, tmp_path: Path) -> tuple[SliceFolder, Directory, Ingress]:
     slices = SliceFolder(tmp_path / "slices", fleet.port)
     for n in range(POOLS):
         slices.put(f"c{n}", fleet.open(FRONTENDS))
@@ -134,7 +135,7 @@ def stack(children: Children, fleet: Fleet, tmp_path: Path) -> Iterator[tuple[Sl
     ingress = Ingress("ingress", {"discovery": {"urls": [directory.url]}, **SETTINGS}, children, workers=WORKERS)
     ingress.start()
     wait_until(lambda: ingress.metric("pool_routable") == POOLS, "all pools routable", 20)
-    yield slices, directory, ingress
+    return slices, directory, ingress
 
 
 @pytest.mark.soak
@@ -178,7 +179,9 @@ def test_nothing_fails_while_everything_changes(
     assert (changes.done["reloads"], changes.done["replaced"]) == (RELOADS, REPLACEMENTS)
     assert (changes.done["directory"], changes.done["killed"]) == (restarts(soak_seconds), 1)
     assert set(answered.values()) == {10}, answered
-    wait_until(lambda: not more(before, descriptors(ingress)), f"descriptors: {more(before, descriptors(ingress))}", REST)
+    wait_until(
+        lambda: not more(before, descriptors(ingress)), f"descriptors: {more(before, descriptors(ingress))}", REST
+    )
     for name, (early, late) in growth.items():
         assert late <= 1.15 * early + 4, f"{name}: {early:.1f} → {late:.1f} MiB"
     assert "Traceback" not in log

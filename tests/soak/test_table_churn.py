@@ -1,9 +1,8 @@
 """A thousand pools of ten frontends, and one change of the table each second: what requests and processes notice.
 
 The same load runs in turns over a table that stands still and one that changes; the latencies of the two are compared,
-and the CPU that a change costs is what each process took more. What is judged is the best round of each, since whatever else
-the machine does only adds to it. All pools serve the one model, which is the most that
-routes can hold.
+and the CPU that a change costs is what each process took more. What is judged is the best round of each, since whatever
+else the machine does only adds to it. All pools serve the one model, which is the most that routes can hold.
 """
 
 from __future__ import annotations
@@ -112,11 +111,13 @@ def test_changes_of_a_large_table_are_not_felt(
         assert churn.changes >= SECONDS - 2, f"{churn.changes} changes in {time.monotonic() - began:.0f} s"
         costs.append({name: (churned[-1][2][name] - still[-1][2][name]) / churn.changes for name in pids})
 
-    p50, p99 = ([statistics.median(row[n] for row in rows) for rows in (still, churned)] for n in (0, 1))
+    p50 = [statistics.median(row[0] for row in rows) for rows in (still, churned)]
+    p99 = [statistics.median(row[1] for row in rows) for rows in (still, churned)]
     best = [min(row[1] for row in rows) for rows in (still, churned)]
     cost = {name: 1000 * statistics.median(row[name] for row in costs) for name in pids}
     say(
-        f"{POOLS} pools × {FRONTENDS}, {RATE:g} requests/s: still p50 {p50[0]:.2f} p99 {p99[0]:.1f} ms (best round {best[0]:.1f}), "
+        f"{POOLS} pools × {FRONTENDS}, {RATE:g} requests/s: "
+        f"still p50 {p50[0]:.2f} p99 {p99[0]:.1f} ms (best round {best[0]:.1f}), "
         f"a change a second p50 {p50[1]:.2f} p99 {p99[1]:.1f} ms (best round {best[1]:.1f}); CPU ms per change: "
         + ", ".join(f"{name} {ms:.0f}" for name, ms in cost.items())
         + f" (of {WORKERS} workers together); CPU while still: "
