@@ -156,6 +156,10 @@ def test_any_bytes_are_read_as_the_plain_reader_reads_them(data: bytes, places: 
     assert observe(cut_at(data, places))[0] == read_plainly(data)
 
 
+def test_an_empty_event_is_none_for_every_cut() -> None:
+    assert [observe(pieces)[0].some for pieces in every_cut(b"data:\n\n")] == [False] * 8
+
+
 @given(TEXT, PLACES)
 def test_between_is_right_after_every_piece(data: bytes, places: list[int]) -> None:
     observer, so_far = Observer(), b""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.proxy.cuts import every_cut
 from tests.proxy.reading import read, read_with_h11
-from tests.proxy.smuggling import REQUESTS, REQUESTS_FAILING, RequestCase
+from tests.proxy.smuggling import BAD_UPGRADES, REQUESTS, RequestCase
 
 
 def outcome(pieces: list[bytes]) -> tuple[tuple[bytes, ...], str | None]:
@@ -26,7 +26,7 @@ def test_each_request_is_refused_or_taken_for_every_cut(case: RequestCase) -> No
     assert not wrong, wrong[:2]
 
 
-@named(REQUESTS_FAILING)
+@named(BAD_UPGRADES)
 def test_an_upgrade_excuses_no_fault_of_its_own_line(case: RequestCase) -> None:
     assert outcome([case.raw]) == (case.taken, case.refused)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from global_ingress.proxy.attempt import Trouble
 from global_ingress.proxy.upstream import HEAD_LIMIT, Connection, take_idle
 from tests.proxy.cuts import PLACES, cut_at, every_cut
-from tests.proxy.smuggling import ANSWERS, ANSWERS_FAILING, AnswerCase
+from tests.proxy.smuggling import ANSWERS, BAD_PHRASES, AnswerCase
 from tests.proxy.wirekit import Recorder, Rig, Wire, rigged
 
 ID = b"3f2c-id"
@@ -82,7 +82,7 @@ def test_each_bad_answer_is_bad_for_every_cut(case: AnswerCase) -> None:
     assert not wrong, wrong[:2]
 
 
-@named(ANSWERS_FAILING)
+@named(BAD_PHRASES)
 def test_no_control_character_of_a_phrase_passes(case: AnswerCase) -> None:
     assert told([case.raw])[0].end == "bad_response"
 

@@ -100,7 +100,8 @@ async def test_row_014_an_event_without_end_costs_no_memory(start: Start) -> Non
         nonlocal peak
         peak = max(peak, memory(pid))
 
-    rig.play([SSE, *[piece, watch] * count, LAST])
+    steps: list[Step] = [piece, watch]
+    rig.play([SSE, *steps * count, LAST])
     answer = await rig.ask(stream=True)
     assert answer.whole
     assert len(answer.body) == count << 20

@@ -123,7 +123,8 @@ async def test_row_021_nobody_reachable_is_no_200(start: Start, stream: bool) ->
 
 async def test_row_022_after_output_nothing_is_tried_again_and_nothing_is_kept(start: Start) -> None:
     rig = await start(pools=2)
-    for script in ([SSE + event(TOKEN), 0.05, rst], [SSE + event(TOKEN), 0.05, b"nonsense\r\n", hang]):
+    scripts: list[Script] = [[SSE + event(TOKEN), 0.05, rst], [SSE + event(TOKEN), 0.05, b"nonsense\r\n", hang]]
+    for script in scripts:
         rig.each(script)
         asked = rig.asked
         assert not (await rig.ask(stream=True)).whole

@@ -505,7 +505,7 @@ async def test_rule_i13_which_pool_it_was(start: Start) -> None:
         name = rig.requests[-1].connection.frontend.name
         seen[name] = [answer.all(f"x-dynamo-{what}") for what in ("pool", "target-region", "attempts")]
         assert len(answer.all("x-dynamo-pool-id")) == 1
-    assert seen == {f"f{n}": [[f"c{n}/serving/llm"], [f"r{n}"], ["1"]] for n in (0, 1)}
+    assert seen == {f"f{n}": [[rig.pool(n)], [f"r{n}"], ["1"]] for n in (0, 1)}
 
 
 async def test_rule_i13_which_pool_it_was_is_a_secret_if_wanted(start: Start) -> None:

@@ -6,6 +6,7 @@ Row 92 (slow start) and row 96 (hedging) are about features that this version re
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ async def test_rule_i21_least_requests_over_all_workers(start: Start, workers: i
             assert (await client.answer()).whole
 
     async def freed() -> bool:
-        return (await rig.metrics()).value("in_flight_requests", pool="c1/serving/llm") == 0
+        return (await rig.metrics()).value("in_flight_requests", pool=rig.pool(1)) == 0
 
     await eventually(freed, "f1 is free")
     rig.frontends[1].play([SSE + event(b"1"), hang])
@@ -236,9 +237,9 @@ async def test_row_093_the_loops_of_the_supervisor_outlive_reloads(start: Start)
         return sum(one.asked_models for one in rig.frontends[0].connections) > asked + 2
 
     await eventually(asks_on, "probes go on after reloads", 10)
-    ticks = {s.labels["loop"]: s.value for s in (await rig.metrics()).samples if "last_tick" in s.name}
+    ticks = (await rig.metrics()).by("loop_last_tick_timestamp_seconds", "loop")
     await asyncio.sleep(1.2)
-    later = {s.labels["loop"]: s.value for s in (await rig.metrics()).samples if "last_tick" in s.name}
+    later = (await rig.metrics()).by("loop_last_tick_timestamp_seconds", "loop")
     assert set(ticks) == {"supervisor", "worker-0"}
     assert all(later[loop] > ticks[loop] for loop in ticks)
 
@@ -281,7 +282,11 @@ async def test_row_095_a_frontend_that_is_not_ready_gets_nothing(start: Start) -
 
 async def test_row_086_row_088_all_policies_ask_the_same_question(start: Start) -> None:
     """What the status says is routable is what every policy uses."""
-    policies = [{"policy": "round_robin"}, {"policy": "least_requests"}, {"policy": "local_first"}]
+    policies: list[dict[str, Any]] = [
+        {"policy": "round_robin"},
+        {"policy": "least_requests"},
+        {"policy": "local_first"},
+    ]
     policies += [{"affinity": {"header": "x-session-id"}}]
     models = [{"id": f"m{n}", **policy} for n, policy in enumerate(policies)]
     rig = await start(pools=3, fresh=True, region="r1", models=models, ejection={"failures": 2, "base": "60s"})

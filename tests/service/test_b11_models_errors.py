@@ -25,7 +25,7 @@ MODELS: dict[str, Any] = {
         {"id": "acme/team/deep-3"},
     ]
 }
-PROBED = {"probe": {"interval": "200ms", "timeout": "2s"}}
+PROBED: dict[str, Any] = {"probe": {"interval": "200ms", "timeout": "2s"}}
 
 
 def sdk(rig: Rig) -> openai.AsyncOpenAI:
@@ -79,7 +79,7 @@ async def test_row_098_unknown_fields_of_the_upstream_are_kept(start: Start) -> 
         one.models = [full, {"id": "a-one"}, {"id": "acme/team/deep-3"}]
 
     async def full_list() -> bool:
-        return (await rig.get("/v1/models/b%2Ftwo")).json().get("max_model_len") == 4096
+        return bool((await rig.get("/v1/models/b%2Ftwo")).json().get("max_model_len") == 4096)
 
     await eventually(full_list, "the fields are there")
     assert full.items() <= (await rig.get("/v1/models/b/two")).json().items()
@@ -158,7 +158,7 @@ async def test_row_101_an_alias_is_rewritten_on_the_way_in_and_nothing_else(star
 @pytest.mark.parametrize("accept", ["text/html", "*/*", "text/event-stream"])
 async def test_row_100_every_error_of_ours_is_json_with_an_id(start: Start, accept: str) -> None:
     rig = await start(pools=2, **MODELS)
-    common = {"headers": [f"Accept: {accept}", "x-request-id: mine-1"]}
+    common: dict[str, Any] = {"headers": [f"Accept: {accept}", "x-request-id: mine-1"]}
     asked: list[tuple[dict[str, Any], int]] = [
         ({"model": "nope"}, 404),
         ({"model": "nope", "stream": True}, 404),

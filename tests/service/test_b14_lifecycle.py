@@ -79,7 +79,7 @@ async def load(rig: Rig, *, kept: int = 3, fresh: int = 1) -> AsyncIterator[Load
 
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_row_139_row_141_row_144_a_drain_loses_nothing(start: Start, workers: int) -> None:
-    rig = await start(pools=2, fresh=True, workers=workers, drain={"delay": "800ms", "timeout": "10s"})
+    rig = await start(pools=2, alone=True, workers=workers, drain={"delay": "800ms", "timeout": "10s"})
     rig.play(ticking(25), OK)
     stream = await rig.streaming()
     kept = await rig.client()
@@ -102,7 +102,7 @@ async def test_row_139_row_141_row_144_a_drain_loses_nothing(start: Start, worke
 
 
 async def test_row_139_after_the_delay_nothing_is_accepted_and_answers_close(start: Start) -> None:
-    rig = await start(pools=2, fresh=True, drain={"delay": "200ms", "timeout": "10s"})
+    rig = await start(pools=2, alone=True, drain={"delay": "200ms", "timeout": "10s"})
     rig.play(ticking(25), [1.0, whole()])
     stream = await rig.streaming()
     waiting = await rig.client()
@@ -122,7 +122,7 @@ async def test_row_139_after_the_delay_nothing_is_accepted_and_answers_close(sta
 @pytest.mark.parametrize("gate", [False, True], ids=["open", "gate"])
 async def test_row_139_what_takes_longer_than_the_drain_is_cut_with_the_truth(start: Start, gate: bool) -> None:
     rig = await start(
-        pools=2, fresh=True, drain={"delay": "100ms", "timeout": "700ms"}, retries={"first_event_gate": gate}
+        pools=2, alone=True, drain={"delay": "100ms", "timeout": "700ms"}, retries={"first_event_gate": gate}
     )
     rig.play([SSE + event(b"1"), hang])
     stream, unary = await rig.streaming(), await rig.client()
@@ -141,7 +141,7 @@ async def test_row_139_what_takes_longer_than_the_drain_is_cut_with_the_truth(st
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
 async def test_row_139_a_second_signal_ends_it_now(start: Start, number: signal.Signals) -> None:
-    rig = await start(pools=2, fresh=True, drain={"delay": "60s", "timeout": "60s"})
+    rig = await start(pools=2, alone=True, drain={"delay": "60s", "timeout": "60s"})
     rig.play([SSE + event(b"1"), hang])
     stream = await rig.streaming()
     rig.ingress.may_end = True
@@ -160,7 +160,7 @@ async def test_row_139_a_second_signal_ends_it_now(start: Start, number: signal.
 
 
 async def test_rule_i52_a_drain_under_load_fails_no_request(start: Start) -> None:
-    rig = await start(pools=2, fresh=True, drain={"delay": "700ms", "timeout": "5s"})
+    rig = await start(pools=2, alone=True, drain={"delay": "700ms", "timeout": "5s"})
     ended: list[str] = []
     statuses: list[int] = []
 
@@ -301,7 +301,7 @@ async def test_row_143_a_frontend_that_goes_before_the_table_knows_costs_nobody_
 
 
 async def test_rule_i53_a_killed_worker_takes_only_its_own_requests(start: Start) -> None:
-    rig = await start(pools=2, fresh=True, workers=2)
+    rig = await start(pools=2, alone=True, workers=2)
     rig.each([SSE + event(b"1"), 3.0, event(b"2") + LAST])
     streams = [await rig.streaming() for _ in range(12)]
     before = await rig.metrics()
@@ -330,7 +330,7 @@ async def test_rule_i53_a_killed_worker_takes_only_its_own_requests(start: Start
 
 
 async def test_rule_i53_totals_never_fall_when_a_worker_dies(start: Start) -> None:
-    rig = await start(pools=2, fresh=True, workers=2)
+    rig = await start(pools=2, alone=True, workers=2)
     await asyncio.gather(*(rig.ask() for _ in range(40)))
     before = await rig.metrics()
     assert before.value("requests_total") == 40
@@ -349,7 +349,7 @@ async def test_rule_i53_totals_never_fall_when_a_worker_dies(start: Start) -> No
 
 
 async def test_rule_i53_a_connection_in_a_dead_workers_queue_is_served(start: Start) -> None:
-    rig = await start(pools=2, fresh=True, workers=1)
+    rig = await start(pools=2, alone=True, workers=1)
     (worker,) = (await rig.ingress.status())["workers"]
     os.kill(worker["pid"], signal.SIGSTOP)
     client = await rig.client()
@@ -359,7 +359,7 @@ async def test_rule_i53_a_connection_in_a_dead_workers_queue_is_served(start: St
 
 
 async def test_rule_i53_workers_end_when_the_supervisor_is_killed(start: Start) -> None:
-    rig = await start(pools=2, fresh=True, workers=2)
+    rig = await start(pools=2, alone=True, workers=2)
     pids = [worker["pid"] for worker in (await rig.ingress.status())["workers"]]
     rig.ingress.may_end = True
     rig.ingress.process.kill()

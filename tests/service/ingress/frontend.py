@@ -78,6 +78,10 @@ class Connection(Wire):
         super().connection_made(transport)
         self.frontend.connections.append(self)
         self.task = self.loop.create_task(self.frontend.serve(self))
+        self.frontend.tasks.add(self.task)
+        self.task.add_done_callback(self.frontend.tasks.discard)
+        if not self.frontend.listening:
+            self.transport.abort()  # it was accepted just before the listener closed
 
     async def request(self) -> Request:
         while (head_end := self.raw.find(b"\r\n\r\n", self.at)) < 0:
@@ -132,11 +136,16 @@ class Frontend:
     scripts: list[Script] = field(default_factory=list)
     ready: bool = True
     on_connect: Callable[[Connection], Awaitable[None]] | None = None
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _server: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def listening(self) -> bool:
+        return self._server is not None
 
     @property
     def carriers(self) -> list[Connection]:
@@ -158,6 +167,9 @@ class Frontend:
         """As new, but for connections that are open."""
         self.requests.clear()
         self.faults.clear()
+        for one in self.connections:
+            if not one.open:
+                one.task.cancel()
         self.connections = [one for one in self.connections if one.open]
         self.scripts = [(whole(b'{"served_by":"%b"}' % self.name.encode()),)]
         self.ready = True
@@ -183,9 +195,10 @@ class Frontend:
 
     async def stop(self) -> None:
         self.refuse()
-        for one in self.connections:
-            one.task.cancel()
-        await asyncio.gather(*(one.task for one in self.connections), return_exceptions=True)
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def serve(self, connection: Connection) -> None:
         try:
@@ -201,10 +214,12 @@ class Frontend:
                 self.requests.append(request)
                 await self._play(connection)
         except (Gone, ConnectionError):
-            connection.fin()
+            pass  # the ingress has closed: so do we
         except Exception as error:  # noqa: BLE001 - the outermost frame: the fixture fails the test with it
             self.faults.append(f"{self.name}: {type(error).__name__}: {error}")
             connection.rst()
+        finally:
+            connection.fin()
 
     async def _play(self, connection: Connection) -> None:
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]

@@ -6,19 +6,18 @@ import asyncio
 import copy
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.service.ingress.wire import LIMIT, free_port
 
 ROOT = Path(__file__).resolve().parents[3]
-T = TypeVar("T")
 Settings = dict[str, Any]
 
 
@@ -31,49 +30,44 @@ def merged(base: Settings, over: Settings) -> Settings:
     return out
 
 
-@overload
-async def eventually(test: Callable[[], Awaitable[T]], what: str, limit: float = LIMIT) -> T: ...
-
-
-@overload
-async def eventually(test: Callable[[], T], what: str, limit: float = LIMIT) -> T: ...
-
-
-async def eventually(test: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
-    """The first true value of `test`, which may be a coroutine function."""
+async def eventually(test: Callable[[], object], what: str, limit: float = LIMIT) -> None:
+    """Wait until `test`, which may be a coroutine function, is true."""
     loop = asyncio.get_running_loop()
     end = loop.time() + limit
     while True:
         value = test()
         found = await value if isinstance(value, Awaitable) else value
         if found:
-            return found
+            return
         assert loop.time() < end, f"not in {limit:g} s: {what} (last {found!r})"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
 
 
 class Metrics:
-    """One scrape."""
+    """One scrape. Read by hand: a real parser is slow, and tests scrape often."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+
+    def samples(self, name: str) -> Iterator[tuple[dict[str, str], float]]:
+        """Labels and value of each sample of `global_ingress_NAME`."""
+        for found in re.finditer(rf"^global_ingress_{name}(?:{{(.*)}})? (\S+)$", self.text, re.MULTILINE):
+            yield dict(_LABEL.findall(found[1] or "")), float(found[2])
 
     def value(self, name: str, **labels: str) -> float:
-        """The sum of the samples of `global_ingress_NAME` whose labels match."""
-        return sum(
-            sample.value
-            for sample in self.samples
-            if sample.name == f"global_ingress_{name}" and labels.items() <= sample.labels.items()
-        )
+        """The sum of the samples whose labels match."""
+        return sum(value for given, value in self.samples(name) if labels.items() <= given.items())
 
     def by(self, name: str, label: str) -> dict[str, float]:
         """The samples added up by one label, without zeros."""
         out: dict[str, float] = {}
-        for sample in self.samples:
-            if sample.name == f"global_ingress_{name}" and sample.value:
-                out[sample.labels[label]] = out.get(sample.labels[label], 0.0) + sample.value
+        for given, value in self.samples(name):
+            if value:
+                out[given[label]] = out.get(given[label], 0.0) + value
         return out
+
+
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class Ingress:
@@ -85,6 +79,7 @@ class Ingress:
         self.port, self.admin_port = free_port(), free_port()
         self.started = False
         self.may_end = False  # the test ends it
+        self._marks = {"out": 0, "err": 0}
         self.process: asyncio.subprocess.Process
         self._http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.admin_port}", timeout=LIMIT, trust_env=False)
 
@@ -140,9 +135,20 @@ class Ingress:
 
     # What it says.
 
+    def mark(self) -> None:
+        """From now on only what is written from now on is told."""
+        self._marks = {name: (self.folder / name).stat().st_size for name in self._marks}
+
+    def written(self, name: str) -> str:
+        """What was written to `out` or `err` since the mark, whole lines only."""
+        with (self.folder / name).open("rb") as file:
+            file.seek(self._marks[name])
+            data = file.read()
+        return data[: data.rfind(b"\n") + 1].decode(errors="replace")
+
     def text(self) -> str:
-        """Everything it has written to standard error."""
-        return (self.folder / "err").read_text(errors="replace")
+        """Its standard error."""
+        return self.written("err")
 
     def log(self, message: str = "") -> list[dict[str, Any]]:
         """Its log lines, or those with this message."""
@@ -151,9 +157,8 @@ class Ingress:
 
     def access(self, request_id: str = "") -> list[dict[str, Any]]:
         """Its access log, or the lines of one request."""
-        text = (self.folder / "out").read_text(errors="replace")
-        lines = text[: text.rfind("\n") + 1].splitlines()
-        return [json.loads(line) for line in lines if f'"request_id":"{request_id}' in line]
+        wanted = f'"request_id":"{request_id}'
+        return [json.loads(line) for line in self.written("out").splitlines() if wanted in line]
 
     async def admin(self, path: str) -> httpx.Response:
         return await self._http.get(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -37,12 +38,15 @@ BASE: Settings = {
 }
 
 
-def static_pools(pools: Sequence[Sequence[Frontend]]) -> list[dict[str, Any]]:
+_IDS = itertools.count(1)
+
+
+def static_pools(name: str, pools: Sequence[Sequence[Frontend]]) -> list[dict[str, Any]]:
     return [
         {
             "cluster": f"c{n}",
             "namespace": "serving",
-            "name": "llm",
+            "name": name,
             "region": f"r{n}",
             "frontends": [one.url for one in frontends],
         }
@@ -74,14 +78,14 @@ class Rig:
     def __init__(
         self, ingress: Ingress, pools: list[list[Frontend]], spare: list[Frontend], settings: Settings
     ) -> None:
+        self.name = f"llm-{next(_IDS)}"  # what was learned of one rig's pools is not another's
         self.ingress = ingress
         self.pools = pools
         self.frontends = [one for pool in pools for one in pool]
         self.spare = spare
-        self.settings = settings
+        self.settings = {"discovery": {"pools": static_pools(self.name, pools)}} | settings
         self.loop = asyncio.get_running_loop()
         self._clients: list[Client] = []
-        self._ids = 0
 
     # Frontends.
 
@@ -95,6 +99,10 @@ class Rig:
         """Every frontend has the row for itself."""
         for one in self.frontends:
             one.play(*scripts)
+
+    def pool(self, number: int) -> str:
+        """What the ingress calls the n-th pool."""
+        return f"c{number}/serving/{self.name}"
 
     def counts(self) -> list[int]:
         """Requests per frontend."""
@@ -128,7 +136,7 @@ class Rig:
         """Other settings from now on; `hup` False leaves it to the watch of the file."""
         total = merged(self.settings, settings)
         if pools is not None:
-            total["discovery"] = {"pools": static_pools(pools)}
+            total["discovery"] = {"pools": static_pools(self.name, pools)}
         self.ingress.write(total)
         if hup:
             self.ingress.signal(signal.SIGHUP)
@@ -162,8 +170,7 @@ class Rig:
         return client
 
     def fresh_id(self) -> str:
-        self._ids += 1
-        return f"test-{self.ingress.port}-{self._ids}"
+        return f"test-{next(_IDS)}"
 
     # What is said of them.
 
@@ -188,7 +195,21 @@ class Rig:
 
     # The invariant.
 
+    async def load(self) -> None:
+        """Make the running process serve these settings and frontends."""
+        self.ingress.write(self.settings)
+        self.ingress.signal(signal.SIGHUP)
+        wanted = {one.url for one in self.frontends}
+
+        async def loaded() -> bool:
+            pools = (await self.ingress.status())["pools"]
+            return {one["url"] for pool in pools for one in pool["frontends"]} == wanted
+
+        await eventually(loaded, "the settings are loaded")
+        await self.metrics()  # a worker that answers has heard what it was told before
+
     async def begin(self) -> None:
+        self.ingress.mark()
         for one in self.frontends + self.spare:
             one.forget()
             await one.start()
@@ -197,7 +218,7 @@ class Rig:
         """Whatever a test did: nothing is in flight, no connection is in use, all that is open is kept and known as
         such; the process lives and has logged no traceback."""
         for client in self._clients:
-            client.fin()
+            client.leave()
         self._clients.clear()
         faults = [fault for one in self.frontends + self.spare for fault in one.faults]
         assert not faults, faults
@@ -233,90 +254,122 @@ class Rig:
 
 
 class Rigs:
-    """Keeps rigs by configuration, so that tests share a process; `most` at a time."""
+    """Rigs by configuration. They share a process as far as settings can be changed while it runs: it is reloaded when
+    another one is wanted. Frontends of two rigs never have the same address."""
 
-    def __init__(self, folder: Path, most: int = 6) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._most = most
-        self._kept: dict[str, Rig] = {}
+        self._rigs: dict[str, Rig] = {}
+        self._processes: dict[str, Ingress] = {}
+        self._loaded: dict[Ingress, Rig] = {}
         self._made = 0
 
-    async def take(self, pools: Sequence[int], spare: int, settings: Settings, *, fresh: bool) -> Rig:
-        key = f"{list(pools)} {spare} {merged(BASE, settings)}"
-        rig = None if fresh else self._kept.pop(key, None)
+    async def take(self, pools: Sequence[int], spare: int, settings: Settings, *, fresh: bool, alone: bool) -> Rig:
+        total = merged(BASE, settings)
+        key = f"{list(pools)} {spare} {total}"
+        rig = None if fresh or alone else self._rigs.get(key)
         if rig is None:
-            rig = await self._new(pools, spare, settings)
-        if not fresh:
-            self._kept[key] = rig
-        if len(self._kept) > self._most:
-            await self.drop(next(iter(self._kept.values())))
+            ingress = None if alone else self._processes.get(_process_key(total))
+            rig = await self._new(pools, spare, total, ingress)
+        if not (fresh or alone):
+            self._rigs[key] = rig
+        if not alone:
+            self._processes[_process_key(total)] = rig.ingress
+        if self._loaded.get(rig.ingress) is not rig:
+            await rig.load()
+            self._loaded[rig.ingress] = rig
         await rig.begin()
         return rig
 
-    async def _new(self, pools: Sequence[int], spare: int, settings: Settings) -> Rig:
-        self._made += 1
-        folder = self._folder / str(self._made)
-        folder.mkdir()
-        total = merged(BASE, settings)
+    async def _new(self, pools: Sequence[int], spare: int, total: Settings, ingress: Ingress | None) -> Rig:
         listed = [{"id": model["id"], "object": "model"} for model in total["models"]]
-        numbers = iter(range(1000))
+        numbers = itertools.count()
         rows = [[Frontend(f"f{next(numbers)}", listed) for _ in range(size)] for size in pools]
         others = [Frontend(f"s{n}", listed) for n in range(spare)]
         for one in [one for row in rows for one in row] + others:
             one.forget()
             await one.start()
-        ingress = Ingress(folder)
-        rig = Rig(ingress, rows, others, {"discovery": {"pools": static_pools(rows)}} | total)
-        ingress.write(rig.settings)
-        try:
-            await ingress.start()
-        except BaseException:
-            await self._stop(rig)
-            raise
+        if ingress is None:
+            self._made += 1
+            folder = self._folder / str(self._made)
+            folder.mkdir()
+            ingress = Ingress(folder)
+        rig = Rig(ingress, rows, others, total)
+        if not ingress.started:
+            ingress.write(rig.settings)
+            try:
+                await ingress.start()
+            except BaseException:
+                await self._end(ingress)
+                raise
+            self._loaded[ingress] = rig
         return rig
 
     async def drop(self, rig: Rig) -> None:
-        """End this one; the next test that wants it gets a new one."""
-        self._kept = {key: one for key, one in self._kept.items() if one is not rig}
-        await self._stop(rig)
-
-    async def _stop(self, rig: Rig) -> None:
-        await rig.ingress.stop()
+        """Use this one no more, but its process."""
+        self._rigs = {key: one for key, one in self._rigs.items() if one is not rig}
+        if self._loaded.get(rig.ingress) is rig:
+            del self._loaded[rig.ingress]
         for one in rig.frontends + rig.spare:
             await one.stop()
 
+    async def end(self, rig: Rig) -> None:
+        """Use neither it nor its process any more, nor what else is served by that."""
+        for one in [one for one in self._rigs.values() if one.ingress is rig.ingress] + [rig]:
+            await self.drop(one)
+        await self._end(rig.ingress)
+
+    async def _end(self, ingress: Ingress) -> None:
+        self._processes = {key: one for key, one in self._processes.items() if one is not ingress}
+        await ingress.stop()
+
     async def stop(self) -> None:
-        for rig in list(self._kept.values()):
+        for rig in list(self._rigs.values()):
             await self.drop(rig)
+        for ingress in list(self._processes.values()):
+            await self._end(ingress)
+
+
+def _process_key(settings: Settings) -> str:
+    """What cannot be changed while the process runs."""
+    return f"{settings.get('workers', 1)} {settings['log']}"
 
 
 class Start:
-    """What a test is given: `rig = await start(pools=2, timeouts={…})`. One process per configuration, shared."""
+    """What a test is given: `rig = await start(pools=2, timeouts={…})`."""
 
     def __init__(self, rigs: Rigs) -> None:
         self._rigs = rigs
-        self.used: list[tuple[Rig, bool]] = []
+        self.used: list[tuple[Rig, bool, bool]] = []
 
     async def __call__(
-        self, pools: int | Sequence[int] = 1, *, spare: int = 0, fresh: bool = False, **settings: Any
+        self,
+        pools: int | Sequence[int] = 1,
+        *,
+        spare: int = 0,
+        fresh: bool = False,
+        alone: bool = False,
+        **settings: Any,
     ) -> Rig:
-        """`pools`: how many of one frontend each, or the number of frontends of each. `fresh`: a process of its own."""
+        """`pools`: how many of one frontend each, or the number of frontends of each. `fresh`: frontends that no test
+        has used, to begin without a history and to change the settings; `alone`: a process of its own too."""
         sizes = [1] * pools if isinstance(pools, int) else pools
-        rig = await self._rigs.take(sizes, spare, settings, fresh=fresh)
-        self.used.append((rig, fresh))
+        rig = await self._rigs.take(sizes, spare, settings, fresh=fresh, alone=alone)
+        self.used.append((rig, fresh, alone))
         return rig
 
     async def finish(self) -> None:
         """The invariant, for all that were used; what does not keep it is used no more."""
         broken = None
-        for rig, fresh in self.used:
+        for rig, fresh, alone in self.used:
             try:
                 await rig.settle()
             except AssertionError as error:
                 broken = broken or error
-                await self._rigs.drop(rig)
-                continue
-            if fresh or rig.ingress.may_end:
+                alone = True
+            if alone:
+                await self._rigs.end(rig)
+            elif fresh:
                 await self._rigs.drop(rig)
         if broken is not None:
             raise broken

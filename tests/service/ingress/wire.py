@@ -161,6 +161,13 @@ class Wire(asyncio.Protocol):
         self.transport.close()
         return self.loop.time()
 
+    def leave(self) -> None:
+        """Close, and forget what the other side has not taken."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
     def rst(self) -> float:
         """Close with a reset."""
         if not self.transport.is_closing():
