@@ -203,6 +203,14 @@ class Framer:
         except httptools.HttpParserError as error:
             raise Refusal("bad_request", f"the request is not valid HTTP/1.1: {error}") from None
 
+    def close(self) -> None:
+        """The connection is gone: the parser and this refer to each other, and wait for no collection of cycles."""
+        self._parser = None
+        self._buffer = self._rest = b""
+        self._pieces = []
+        self._chunks = self.head = self._same = None
+        self.body = b""
+
     def forget(self) -> None:
         """Do not take the last head for that of the next request."""
         self._prefix = b""

@@ -117,6 +117,7 @@ class ClientConnection:
         self.deadline = NEVER
         plane.leave(self)
         self._forget_body()
+        self._framer.close()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.client_gone("client_closed")

@@ -190,6 +190,7 @@ class Connection:
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.deadline = NEVER
+        self._parser = self._feed = None  # it refers back to this
         if self._abandoned:
             self._abandoned = False
             self._plane.tally.upstream["closing"] -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.service.ingress.rig import Rig, Start
 
 pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
-HEDGE = {"hedge": {"after": "p95", "max_share": 0.5}}
+HEDGE: dict[str, Any] = {"hedge": {"after": "p95", "max_share": 0.5}}
 QUICK: Script = [SSE + event(b'{"quick":1}') + DONE + LAST]
 SLOW_BODY = b'data: {"slow":1}\n\n'
 

@@ -180,11 +180,6 @@ def test_memory_per_open_idle_stream(
     assert each <= 12
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a closed client connection leaves 2 KB until the next full garbage collection: the wheel holds it for 10 s, "
-    "and its framer and parser refer to each other",
-)
 def test_short_requests_leave_nothing_behind(ingress: Ingress, fleet: Fleet, say: Callable[[str], None]) -> None:
     (worker,) = ingress.worker_pids()
 
