@@ -127,10 +127,7 @@ class Connection(asyncio.Protocol):
             self._unary(b"none")
             return
         events, every, size, delay = map(int, mark.groups()[1:])
-        if events:
-            act = partial(self._stream, mark[1], events, every / 1000, size)
-        else:
-            act = partial(self._unary, mark[1])
+        act = partial(self._stream, mark[1], events, every / 1000, size) if events else partial(self._unary, mark[1])
         if delay:
             self._timer = self._loop.call_later(delay / 1000, act)
         else:
