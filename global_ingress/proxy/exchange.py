@@ -55,6 +55,8 @@ class Exchange(Answering):
     def start(self) -> None:
         """Peek, choose, try. A refusal is answered at once."""
         self._plane.budget.deposit()
+        if self._plane.hedging is not None:
+            self._plane.hedges.deposit()
         try:
             asked = peek(self._body)
         except Refusal as refusal:
@@ -249,12 +251,13 @@ class Exchange(Answering):
 
     def _try_beside(self) -> None:
         plane, chooser, place = self._plane, self._chooser, self._place
-        if chooser is None or place is None or not plane.may_hedge():
+        if chooser is None or place is None or not (plane.hedges.has() and plane.budget.has()):
             return
         found = chooser.elsewhere(place, self._tried)
-        if found is None or not plane.budget.spend():
+        if found is None:
             return
-        plane.hedged += 1
+        plane.hedges.spend()
+        plane.budget.spend()
         bump(plane.tally.attempts, "hedge")
         self._attempts += 1
         self._tried.append(found[1])

@@ -83,7 +83,7 @@ class Plane:
         self.expose_pool = True
         self.silence = 0.0  # seconds after which a silent stream is looked at: its idle limit, or a heartbeat before
         self.hedging: Hedge | None = None
-        self.hedged = 0
+        self.hedges = Budget(0.0, 1.0)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed = failed
         self.draining = False  # SIGTERM came: readiness is 503
@@ -113,6 +113,7 @@ class Plane:
         beat = routes.heartbeat
         self.silence = routes.timeouts.idle if beat is None else min(beat, routes.timeouts.idle)
         self.hedging = routes.hedge
+        self.hedges.share = routes.hedge.max_share if routes.hedge is not None else 0.0
         self.budget.share = routes.retries.budget
         self._trusted = tuple(ipaddress.ip_network(cidr) for cidr in routes.trusted_proxies)
         self.routes = routes
@@ -198,11 +199,6 @@ class Plane:
         """For https frontends: the machine's authorities, host names checked."""
         return ssl.create_default_context()
 
-    def may_hedge(self) -> bool:
-        """Whether one more second try keeps within its share of all requests."""
-        rules = self.hedging
-        return rules is not None and self.hedged + 1 <= rules.max_share * self.budget.total
-
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that is held until it ends; an error of ours in it is told."""
         task = self.loop.create_task(work)
@@ -256,3 +252,4 @@ class Plane:
         if now - self._second >= 1.0:
             self._second = now
             self.budget.second()
+            self.hedges.second()

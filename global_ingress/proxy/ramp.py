@@ -8,8 +8,8 @@ STEPS = 10  # from a tenth of its share to all of it
 
 
 class Ramps:
-    """Remembers since when each pool of each model takes turns. Those that were there at a model's first look do not
-    ramp: there is nobody else to take their share."""
+    """Remembers since when each pool of each model takes turns. Where nobody stays, those that come do not ramp: there
+    is nobody else to take their share."""
 
     def __init__(self) -> None:
         self._since: dict[str, dict[str, float]] = {}
@@ -21,8 +21,9 @@ class Ramps:
 
     def weights(self, model: str, weights: Mapping[str, int], now: float, duration: float | None) -> Mapping[str, int]:
         """The weights by pool id as they are now; unchanged while nobody ramps. `duration` None is no slow start."""
-        known = self._since.get(model)
-        since = {pool: known.get(pool, now) if known is not None else float("-inf") for pool in weights}
+        known = self._since.get(model, {})
+        joining = now if known.keys() & weights.keys() else float("-inf")
+        since = {pool: known.get(pool, joining) for pool in weights}
         self._since[model] = since
         if duration is None:
             return weights

@@ -122,7 +122,7 @@ def _wrong_kind(body: Buffer) -> Refusal:
         model = bytes(_decode_loosely(body).model)
     except msgspec.ValidationError:
         return Refusal("invalid_json", "the body must be a JSON object")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return Refusal("invalid_json", f"the body is not valid JSON: {error}")
     if not model:
         return Refusal("missing_model", "the body has no `model`", "model")

@@ -14,7 +14,7 @@ from tests.service.ingress.client import request
 from tests.service.ingress.frontend import DONE, LAST, SSE, event, whole
 from tests.service.ingress.rig import Rig, Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 AT_ONCE = 0.5  # seconds, for the worst of many on a busy machine; medians are judged strictly
 

@@ -12,7 +12,7 @@ from tests.service.ingress.client import request
 from tests.service.ingress.frontend import DONE, LAST, SSE, Step, chunk, event
 from tests.service.ingress.rig import Rig, Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 USAGE = b'data: {"usage":{"prompt_tokens":11,"completion_tokens":7}}'
 

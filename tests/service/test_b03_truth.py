@@ -28,7 +28,7 @@ from tests.service.ingress.frontend import (
 )
 from tests.service.ingress.rig import Rig, Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 TOKEN = b'{"choices":[{"index":0,"delta":{"content":"a"}}]}'
 EVENT = b"data: " + TOKEN + b"\n\n"

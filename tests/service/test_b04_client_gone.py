@@ -15,7 +15,7 @@ from tests.service.ingress.frontend import LAST, SSE, Connection, Script, chunk,
 from tests.service.ingress.process import eventually
 from tests.service.ingress.rig import Rig, Start, full_queue
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 LEAVES = {"closes": Client.fin, "resets": Client.rst, "half-closes": Client.half}
 MOMENTS: dict[str, tuple[bool, Script]] = {

@@ -16,7 +16,7 @@ from tests.service.ingress.frontend import CHUNKED_JSON, LAST, SSE, chunk, event
 from tests.service.ingress.process import eventually
 from tests.service.ingress.rig import Rig, Start, full_queue
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 LIMITS = {
     "connect": "700ms",

@@ -23,7 +23,7 @@ from tests.service.ingress.frontend import (
 from tests.service.ingress.process import eventually
 from tests.service.ingress.rig import Start, full_queue
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 GOOD = [whole(b'{"good":1}')]
 

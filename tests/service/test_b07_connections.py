@@ -13,7 +13,7 @@ from tests.service.ingress.client import request
 from tests.service.ingress.frontend import CHUNKED_JSON, LAST, SSE, Connection, chunk, event, hang, whole
 from tests.service.ingress.rig import Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 OK = [whole(b'{"ok":1}')]
 

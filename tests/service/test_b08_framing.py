@@ -16,7 +16,7 @@ from tests.service.ingress.client import request
 from tests.service.ingress.frontend import CHUNKED_JSON, LAST, SSE, chunk, event, hang, whole
 from tests.service.ingress.rig import Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 BODY = b'{"model":"acme/tiny"}'
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n"

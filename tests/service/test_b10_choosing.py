@@ -15,7 +15,7 @@ from tests.service.ingress.frontend import LAST, SSE, event, hang, whole
 from tests.service.ingress.process import eventually
 from tests.service.ingress.rig import Rig, Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 BUSY = [whole(b"{}", "503 Busy")]
 

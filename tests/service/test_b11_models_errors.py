@@ -15,7 +15,7 @@ from tests.service.ingress.frontend import DONE, LAST, SSE, event, rst, whole
 from tests.service.ingress.process import eventually
 from tests.service.ingress.rig import Rig, Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 MODELS: dict[str, Any] = {
     "models": [

@@ -19,7 +19,7 @@ from tests.service.ingress.frontend import DONE, LAST, SSE, chunk, event, hang, 
 from tests.service.ingress.process import eventually
 from tests.service.ingress.rig import Start
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 SECRET = "sk-SECRET-0451"
 FIELDS = {

@@ -22,7 +22,7 @@ from tests.service.ingress.process import eventually
 from tests.service.ingress.rig import Rig, Start
 from tests.service.running import Command, directory, slice_object, write
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.outside, pytest.mark.asyncio(loop_scope="session")]
 
 OK = [whole(b'{"ok":1}')]
 EVENT = b"data: 1\n\n"

@@ -198,6 +198,7 @@ def test_the_table_and_the_faults_are_the_same() -> None:
     assert list(FAULTS.keys() ^ ROWS.keys()) == []
 
 
+@pytest.mark.outside
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("name", ROWS)
 async def test_what_you_see_is_what_the_page_says(start: Start, name: str) -> None:
