@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.e2e.children import wait_until
-from tests.soak.stack import Directory, Fleet, Ingress, SliceFolder
+from tests.soak.fleet import Fleet
+from tests.soak.stack import Directory, Ingress, SliceFolder
 
 RELOADS = 100
 REPLACEMENTS = 100

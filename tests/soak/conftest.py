@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.children import Children
+from tests.soak.fleet import Fleet
 from tests.soak.machine import raise_limit
-from tests.soak.stack import Fleet
 
 _SAID = pytest.StashKey[list[str]]()
 _RUN = pytest.StashKey[Children]()

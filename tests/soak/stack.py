@@ -1,4 +1,4 @@
-"""The processes of a soak test: simulated frontends, discovery over slice files, an ingress; and what changes them.
+"""The processes of a soak test: discovery over slice files, an ingress; and what changes them.
 
 Everything is started by its public command and looked at by HTTP. Files are replaced as a whole, by rename or, for the
 settings, as Kubernetes does it with a mounted ConfigMap: a new folder and one swap of a link.
@@ -10,18 +10,17 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
 from tests.bench.machine import free_ports
-from tests.e2e.children import ROOT, Child, Children, wait_until
+from tests.e2e.children import Child, Children, wait_until
+from tests.soak.fleet import Fleet
 from tests.soak.wire import MODEL
 
 NAMESPACE = "soak"
@@ -33,68 +32,6 @@ def environment() -> dict[str, str]:
     """Ours without the variables that would configure the commands behind the tests' back."""
     ours = ("GLOBAL_INGRESS_", "GLOBAL_DISCOVERY_", "MCS_", "OTEL_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-
-
-class Talker:
-    """A process of ours that is told and answers lines of JSON; it ends with its standard input, and so with us."""
-
-    def __init__(self, *arguments: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def tell(self, do: str, **order: Any) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"do": do, **order}) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, f"{self._process.args!r} has ended"
-        return json.loads(answer)
-
-
-class Fleet(Talker):
-    """Simulated frontends at addresses of 127.0.0.0/8, all with one port."""
-
-    def __init__(self) -> None:
-        super().__init__("tests.soak.frontend")
-        (self.port,) = free_ports(1)
-        self._given = 0
-
-    def open(self, count: int = 1) -> list[str]:
-        """Start that many frontends; their addresses, which were never used before."""
-        first, self._given = self._given + 1, self._given + count
-        addresses = [f"127.{10 + n // 62500}.{n // 250 % 250}.{n % 250 + 1}" for n in range(first, self._given + 1)]
-        self.tell("open", addresses=addresses, port=self.port)
-        return addresses
-
-    def counts(self) -> dict[str, dict[str, Any]]:
-        answer: dict[str, dict[str, Any]] = self.tell("counts")
-        return answer
-
-    def total(self, what: str) -> int:
-        return sum(int(one[what]) for one in self.counts().values())
-
-    def url(self, address: str) -> str:
-        return f"http://{address}:{self.port}"
 
 
 class SliceFolder:

@@ -13,7 +13,8 @@ import pytest
 
 from tests.e2e.children import Children, wait_until
 from tests.soak import machine
-from tests.soak.stack import Fleet, Ingress, settle, static_pools
+from tests.soak.fleet import Fleet
+from tests.soak.stack import Ingress, settle, static_pools
 from tests.soak.wire import END, mark, request
 
 MIB = 1 << 20
@@ -117,7 +118,8 @@ def test_what_a_stalled_reader_is_offered_stays_with_the_frontend(
         read_all(one)
     before = machine.rss(worker)
     offered = 180_000_000
-    with Peak(worker) as peak, ask(ingress, mark("stalled", events=offered // 1024, size=1024)) as one:
+    marked = mark("stalled", events=offered // 1024, size=1024)
+    with Peak(worker) as peak, ask(ingress, marked, buffer=65536) as one:
         first_event(one)
         taken = [0.0, 1.0]
         while taken[-1] != taken[-2] or len(taken) < 10:

@@ -23,7 +23,8 @@ import pytest
 from tests.e2e.children import Children, wait_until
 from tests.soak import machine
 from tests.soak.changes import RELOADS, REPLACEMENTS, Changes, restarts
-from tests.soak.stack import Directory, Fleet, Ingress, SliceFolder, Talker
+from tests.soak.fleet import Fleet, Talker
+from tests.soak.stack import Directory, Ingress, SliceFolder
 from tests.soak.wire import MODEL, mark
 
 POOLS = 4
