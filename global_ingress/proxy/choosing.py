@@ -48,9 +48,10 @@ class Frontend:
 class Pool:
     """One pool: its names, ready for headers and counters, and its frontends."""
 
-    __slots__ = ("cluster", "exposed", "frontends", "id", "name", "ready", "region")
+    __slots__ = ("cluster", "exposed", "frontends", "id", "name", "ready", "region", "route")
 
     def __init__(self, route: PoolRoute, frontends: dict[str, Frontend]) -> None:
+        self.route = route
         self.id = route.id
         self.name = route.name
         self.cluster = route.cluster

@@ -21,7 +21,7 @@ from global_ingress.proxy.counts import Notice
 from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
 from global_ingress.proxy.headers import Answer, Peer
 from global_ingress.proxy.ledger import Ledger
-from global_ingress.proxy.routes import Hedge, Limits, ModelRoute, Retries, Routes, Timeouts
+from global_ingress.proxy.routes import Hedge, Limits, ModelRoute, PoolRoute, Retries, Routes, Timeouts
 from global_ingress.proxy.tally import OTHER, Tally, bump
 from global_ingress.proxy.turns import Turn
 from global_ingress.proxy.upstream import close_idle
@@ -69,6 +69,7 @@ class Plane:
         self.nowhere = self.tally.track(OTHER, "")
         self.turns: dict[int, Turn] = {}
         self.frontends: dict[str, Frontend] = {}
+        self._pools: dict[str, Pool] = {}
         self.choosers: dict[str, Chooser] = {}
         self.aliases: dict[str, str] = {}
         self.affinity_names: frozenset[bytes] = frozenset()
@@ -104,7 +105,8 @@ class Plane:
             held = self.frontends.get(url)
             if held is None or held.slot != route.slot:
                 self.frontends[url] = Frontend(route)
-        pools = {pool.id: Pool(pool, self.frontends) for pool in routes.pools}
+        pools = {pool.id: self._pool(pool) for pool in routes.pools}
+        self._pools = pools
         self.choosers = {model.id: self._chooser(model, routes, pools) for model in routes.models}
         self.aliases = {alias: model.id for model in routes.models for alias in model.aliases}
         self.affinity_names = frozenset(c.affinity for c in self.choosers.values() if c.affinity is not None)
@@ -119,6 +121,13 @@ class Plane:
         self.routes = routes
         self.answers.clear()
         self._drop_turns(routes)
+
+    def _pool(self, route: PoolRoute) -> Pool:
+        """The pool as it is, if nothing of it has changed."""
+        held = self._pools.get(route.id)
+        if held is not None and held.route == route and all(not frontend.gone for frontend in held.frontends):
+            return held
+        return Pool(route, self.frontends)
 
     def _chooser(self, model: ModelRoute, routes: Routes, pools: dict[str, Pool]) -> Chooser:
         places = tuple(

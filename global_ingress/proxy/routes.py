@@ -1,7 +1,8 @@
 """What a worker is told: one message that holds everything it needs to route, as frozen values.
 
 The supervisor makes it from the settings, the pool table and what it learned of the frontends; a worker applies it
-whole, as one swap. It carries no secrets but what the data path needs, no addresses but those of frontends.
+whole, as one swap. It carries no secrets but what the data path needs, no addresses but those of frontends. A large
+table is tens of thousands of these values; they hold no cycles, and the garbage collector is told to leave them alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 Policy = Literal["round_robin", "least_requests", "local_first"]
 
 
-class FrontendRoute(msgspec.Struct, frozen=True):
+class FrontendRoute(msgspec.Struct, frozen=True, gc=False):
     """One frontend. `slot` is its row in the shared ledger, the same for all workers while it is listed. `ready` is
     false for one that is only serving and terminating (used when a model has nothing better)."""
 
@@ -25,7 +26,7 @@ class FrontendRoute(msgspec.Struct, frozen=True):
     tls: bool = False
 
 
-class PoolRoute(msgspec.Struct, frozen=True):
+class PoolRoute(msgspec.Struct, frozen=True, gc=False):
     """One pool; `name` is `cluster/namespace/name`."""
 
     id: str
@@ -35,7 +36,7 @@ class PoolRoute(msgspec.Struct, frozen=True):
     frontends: tuple[FrontendRoute, ...]
 
 
-class Member(msgspec.Struct, frozen=True):
+class Member(msgspec.Struct, frozen=True, gc=False):
     """A pool that is routable for a model: `pool` is the id of a PoolRoute. `turn` numbers the shared counter over the
     pool's frontends, or is -1 when there is only one; `sequence` are indices into the pool's frontends."""
 
@@ -45,7 +46,7 @@ class Member(msgspec.Struct, frozen=True):
     sequence: tuple[int, ...]
 
 
-class ModelRoute(msgspec.Struct, frozen=True):
+class ModelRoute(msgspec.Struct, frozen=True, gc=False):
     """Where a model's requests may go. Draw n (from 1) of counter `turn` is the turn of member
     `sequence[(n - 1) % len(sequence)]`. Without a member, `why` says so in words for the client."""
 
@@ -59,7 +60,7 @@ class ModelRoute(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Timeouts(msgspec.Struct, frozen=True):
+class Timeouts(msgspec.Struct, frozen=True, gc=False):
     """Seconds; `total` None is no limit."""
 
     connect: float
@@ -73,7 +74,7 @@ class Timeouts(msgspec.Struct, frozen=True):
     upstream_keep_alive: float
 
 
-class Limits(msgspec.Struct, frozen=True):
+class Limits(msgspec.Struct, frozen=True, gc=False):
     """Bytes and counts, per worker for `connections` and `buffered`; `in_flight_per_pool` None is no limit."""
 
     body: int
@@ -83,14 +84,14 @@ class Limits(msgspec.Struct, frozen=True):
     in_flight_per_pool: int | None
 
 
-class Retries(msgspec.Struct, frozen=True):
+class Retries(msgspec.Struct, frozen=True, gc=False):
     attempts: int
     budget: float
     statuses: frozenset[int]
     first_event_gate: bool
 
 
-class Ejection(msgspec.Struct, frozen=True):
+class Ejection(msgspec.Struct, frozen=True, gc=False):
     """`failures` in a row eject for `base` × 2ⁿ seconds, at most `max`; at most `max_share` of a model's frontends."""
 
     failures: int
@@ -99,7 +100,7 @@ class Ejection(msgspec.Struct, frozen=True):
     max_share: float
 
 
-class Hedge(msgspec.Struct, frozen=True):
+class Hedge(msgspec.Struct, frozen=True, gc=False):
     """A second try when a first event is later than `quantile` of the pool's recent ones; of at most `max_share` of all
     requests, and of bodies up to `max_body` bytes."""
 
@@ -108,7 +109,7 @@ class Hedge(msgspec.Struct, frozen=True):
     max_body: int
 
 
-class Routes(msgspec.Struct, frozen=True):
+class Routes(msgspec.Struct, frozen=True, gc=False):
     """Everything at once. `known`: a first pool table has come. `listing` is the JSON of GET /v1/models or None while
     nothing is known; `described` the JSON of each model it lists."""
 
@@ -131,7 +132,7 @@ class Routes(msgspec.Struct, frozen=True):
     hedge: Hedge | None = None
 
 
-class Drain(msgspec.Struct, frozen=True):
+class Drain(msgspec.Struct, frozen=True, gc=False):
     """SIGTERM came: serve on for `delay` seconds, then stop accepting and finish what runs within `timeout`."""
 
     delay: float

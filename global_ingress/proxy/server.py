@@ -114,7 +114,7 @@ class ClientConnection:
     def connection_lost(self, exc: Exception | None) -> None:
         plane = self._plane
         self._state = State.CLOSED
-        self.deadline = NEVER
+        plane.wheel.forget(self)
         plane.leave(self)
         self._forget_body()
         self._framer.close()

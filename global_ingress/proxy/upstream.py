@@ -189,7 +189,7 @@ class Connection:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.deadline = NEVER
+        self._plane.wheel.forget(self)
         self._parser = self._feed = None  # it refers back to this
         if self._abandoned:
             self._abandoned = False

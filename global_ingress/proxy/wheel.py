@@ -38,7 +38,7 @@ class Wheel:
         self._clock = clock
         self._every_tick = every_tick
         self._failed = failed
-        self._buckets: dict[int, list[Timed]] = {}
+        self._buckets: dict[int, set[Timed]] = {}
         self._tick = int(clock() / TICK)
         self._handle: asyncio.TimerHandle | None = None
         self.lag = 0.0
@@ -59,7 +59,14 @@ class Wheel:
             return
         tick = max(int(item.deadline / TICK) + 1, self._tick + 1)
         item.look = tick * TICK
-        self._buckets.setdefault(tick, []).append(item)
+        self._buckets.setdefault(tick, set()).add(item)
+
+    def forget(self, item: Timed) -> None:
+        """The item has ended and is not to be held until its next look."""
+        item.deadline = NEVER
+        if item.look != NEVER:
+            self._buckets.get(int(item.look / TICK + 0.5), set()).discard(item)
+            item.look = NEVER
 
     def _turn(self) -> None:
         now = self._clock()

@@ -69,10 +69,6 @@ def programs(tmp_path: Path) -> Programs:
     return build(tmp_path / "programs")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a new table of this size sets off a full garbage collection in the workers every few changes, 60 ms each",
-)
 def test_changes_of_a_large_table_are_not_felt(
     children: Children, fleet: Fleet, programs: Programs, tmp_path: Path, say: Callable[[str], None]
 ) -> None:
