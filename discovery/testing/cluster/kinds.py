@@ -9,8 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 Object = dict[str, Any]
 """A Kubernetes object as JSON. A stored one is never changed: a write stores another."""
+
+
+def copied(thing: Object) -> Object:
+    """A copy that shares nothing with `thing`, which is JSON: by way of its text that is much faster than deepcopy."""
+    copy: Object = orjson.loads(orjson.dumps(thing))
+    return copy
 
 
 def fields_of_metadata(thing: Object) -> Mapping[str, str]:

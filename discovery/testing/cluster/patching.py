@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-import yaml
-
 from discovery.testing.cluster.failures import ApiFailure, Cause, bad_request, conflict, invalid, unsupported_media
 from discovery.testing.cluster.kinds import Object
 from discovery.testing.cluster.ownership import Application, apply
 from discovery.testing.cluster.patches import METADATA_MERGED, json_patch, merge_patch, strategic_patch
+from discovery.testing.cluster.text import NotText, read_json, read_yaml
 from discovery.testing.cluster.writes import Target, Writer, Writes
 
 _MERGE = "application/merge-patch+json"
@@ -41,8 +39,8 @@ def patch(
 
 def _decoded(body: bytes, media: str) -> Any:
     try:
-        return yaml.safe_load(body) if media == _APPLY else orjson.loads(body)
-    except (orjson.JSONDecodeError, yaml.YAMLError) as error:
+        return read_yaml(body) if media == _APPLY else read_json(body)
+    except NotText as error:
         raise bad_request(f"error decoding patch: {error}") from error
 
 

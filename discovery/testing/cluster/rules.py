@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from discovery.testing.cluster.failures import (
@@ -105,18 +106,25 @@ def _addresses(around: Surroundings, path: str, family: str, endpoint: Object) -
     if family == "FQDN":
         return
     for index, address in enumerate(addresses):
-        where = f"{path}[{index}]"
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            yield wrong(where, address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-            continue
-        if f"IPv{parsed.version}" != family:
-            yield wrong(where, address, f"must be an {family} address")
-        elif parsed.is_loopback and not around.loopback:
-            yield wrong(where, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
-        elif parsed.is_unspecified or parsed.is_link_local or parsed.is_multicast:
-            yield wrong(where, address, "may not be unspecified, link-local or multicast")
+        fault = _address_fault(family, str(address), around.loopback)
+        if fault:
+            yield wrong(f"{path}[{index}]", address, fault)
+
+
+@lru_cache(maxsize=100_000)
+def _address_fault(family: str, address: str, loopback: bool) -> str:
+    """Why an endpoint cannot be there, "" if it can. Remembered: slices are written again with the same addresses."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+    if f"IPv{parsed.version}" != family:
+        return f"must be an {family} address"
+    if parsed.is_loopback:
+        return "" if loopback else "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if parsed.is_unspecified or parsed.is_link_local or parsed.is_multicast:
+        return "may not be unspecified, link-local or multicast"
+    return ""
 
 
 def service(around: Surroundings, new: Object, before: Object | None) -> list[Cause]:
