@@ -86,6 +86,9 @@ class FakeCluster:
         self._around = AsyncExitStack()
         self._failed: Exception | None = None
         self._store.listeners.append(self._heard)
+        self._born()
+
+    def _born(self) -> None:
         for name in _BORN_WITH:
             self.create({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
 

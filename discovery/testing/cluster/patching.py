@@ -9,6 +9,7 @@ from discovery.testing.cluster.failures import ApiFailure, Cause, bad_request, c
 from discovery.testing.cluster.kinds import Object
 from discovery.testing.cluster.ownership import Application, apply
 from discovery.testing.cluster.patches import METADATA_MERGED, json_patch, merge_patch, strategic_patch
+from discovery.testing.cluster.shapes import check_shape
 from discovery.testing.cluster.text import NotText, read_json, read_yaml
 from discovery.testing.cluster.writes import Target, Writer, Writes
 
@@ -80,9 +81,8 @@ def _apply(writes: Writes, target: Target, body: Any, query: Mapping[str, str], 
 
 
 def _wish(target: Target, body: Any, query: Mapping[str, str]) -> Object:
-    if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
-        raise bad_request("error decoding YAML: it is no object")
     kind = target.kind
+    check_shape(kind, body)
     expected = kind.kind, kind.api_version(target.version)
     if (body.get("kind"), body.get("apiVersion")) != expected:
         raise bad_request(f"an apply needs the kind and apiVersion of its path: {expected[0]}, {expected[1]}")

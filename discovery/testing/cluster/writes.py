@@ -25,6 +25,7 @@ from discovery.testing.cluster.failures import (
 from discovery.testing.cluster.kinds import NAMESPACES, Kind, Object, copied
 from discovery.testing.cluster.ownership import drop_managed_times, record_update
 from discovery.testing.cluster.rules import Rule, Surroundings
+from discovery.testing.cluster.shapes import check_shape
 from discovery.testing.cluster.store import Store
 
 
@@ -108,7 +109,8 @@ class Writes:
         if before is None:
             if not target.kind.create_on_update or target.subresource:
                 raise not_found(target.kind, target.name)
-            body = {**body, "metadata": {**body.get("metadata", {}), "name": target.name}}
+            check_shape(target.kind, body)
+            body = {**body, "metadata": {**(body.get("metadata") or {}), "name": target.name}}
             body["metadata"].pop("resourceVersion", None)
             return self.create(target, body, writer), True
         new = self._from_body(target, body)
@@ -155,15 +157,14 @@ class Writes:
     def _from_body(self, target: Target, body: Object) -> Object:
         """A copy of the body without kind and apiVersion, which are the path's."""
         kind = target.kind
+        check_shape(kind, body)
         said = body.get("kind", kind.kind), body.get("apiVersion", kind.api_version(target.version))
         if said != (kind.kind, kind.api_version(target.version)):
             raise bad_request(
                 f"{said[0]} in {said[1]} does not fit the path's {kind.kind} in {kind.api_version(target.version)}"
             )
         new = copied({key: value for key, value in body.items() if key not in {"kind", "apiVersion"}})
-        metadata = new.setdefault("metadata", {})
-        if not isinstance(metadata, dict):
-            raise bad_request("json: cannot unmarshal metadata into an object")
+        metadata = new["metadata"] = new.get("metadata") or {}
         for key in [key for key, value in metadata.items() if value in (None, {}, [], "")]:
             del metadata[key]
         if kind.namespaced:
