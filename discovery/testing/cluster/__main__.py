@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from discovery.kit.service import CannotServe, Tls, stop_on_signals
 from discovery.testing.cluster.failures import ApiFailure
 from discovery.testing.cluster.fake import FakeCluster
 from discovery.testing.cluster.settings import Settings
+from discovery.testing.cluster.text import NotText, read_documents
 
 
 def main(
@@ -61,8 +61,8 @@ async def _serve(cluster: FakeCluster, files: list[Path], kubeconfig: Path | Non
 def _objects(file: Path) -> list[dict[str, Any]]:
     """The objects of a file: documents, and lists as kubectl writes them. Raises ValueError."""
     try:
-        documents = [document for document in yaml.safe_load_all(file.read_text()) if document is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        documents = list(read_documents(file.read_bytes()))
+    except NotText as error:
         raise ValueError(f"{file}: {error}") from error
     found: list[dict[str, Any]] = []
     for document in documents:

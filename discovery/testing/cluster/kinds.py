@@ -9,8 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 Object = dict[str, Any]
 """A Kubernetes object as JSON. A stored one is never changed: a write stores another."""
+
+
+def copied(thing: Object) -> Object:
+    """A copy that shares nothing with `thing`, which is JSON: by way of its text that is much faster than deepcopy."""
+    copy: Object = orjson.loads(orjson.dumps(thing))
+    return copy
 
 
 def fields_of_metadata(thing: Object) -> Mapping[str, str]:
@@ -19,7 +27,7 @@ def fields_of_metadata(thing: Object) -> Mapping[str, str]:
     return {"metadata.name": metadata.get("name", ""), "metadata.namespace": metadata.get("namespace", "")}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Kind:
     """One kind. `versions`: the preferred first; all hold the same fields, so nothing is converted.
 
@@ -48,6 +56,9 @@ class Kind:
     key_defaults: Mapping[str, str] = field(default_factory=dict)
     merged: Mapping[str, str] = field(default_factory=dict)
     atoms: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"<Kind {self.resource} {' '.join(self.versions)}>"
 
     @property
     def resource(self) -> str:

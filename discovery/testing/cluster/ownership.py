@@ -6,7 +6,6 @@ conflicts, forced take-over, removal of what its manager no longer names.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import orjson
 
 from discovery.testing.cluster.failures import ApiFailure, internal
-from discovery.testing.cluster.kinds import Kind, Object
+from discovery.testing.cluster.kinds import Kind, Object, copied
 
 Path = tuple[str, ...]
 """Elements as FieldsV1 writes them: `f:spec`, `k:{"type":"Valid"}`, `v:"a-finalizer"`."""
@@ -194,7 +193,7 @@ def apply(live: Object, wish: Application) -> Object:
         entry.fields -= taken
     mine.fields = set(wanted)
     part: Object = {"status": wish.body.get("status", {})} if wish.subresource else _appliable(kind, wish.body)
-    new: Object = _merged(kind, copy.deepcopy(live), part, "")
+    new: Object = _merged(kind, copied(live), part, "")
     shared = {path for entry in others for path in entry.fields}
     for path in sorted(had - mine.fields - shared, key=len):
         if not any(other[: len(path)] == path for other in mine.fields | shared):
@@ -245,16 +244,16 @@ def _merged(kind: Kind, live: Any, wish: Any, dotted: str) -> Any:
     if isinstance(wish, dict) and isinstance(live, dict) and dotted not in kind.atoms:
         for key, value in wish.items():
             below = f"{dotted}.{key}" if dotted else key
-            live[key] = _merged(kind, live[key], value, below) if key in live else copy.deepcopy(value)
+            live[key] = _merged(kind, live[key], value, below) if key in live else copied(value)
         return live
     keys = _list_keys(kind, dotted) if isinstance(wish, list) else None
     if keys is None or not isinstance(live, list):
-        return copy.deepcopy(wish)
+        return copied(wish)
     places = {_element(kind, keys, item): index for index, item in enumerate(live)}
     for item in wish:
         index = places.get(_element(kind, keys, item))
         if index is None:
-            live.append(copy.deepcopy(item))
+            live.append(copied(item))
         elif keys:
             live[index] = _merged(kind, live[index], item, dotted)
     return live

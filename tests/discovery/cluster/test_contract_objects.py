@@ -92,6 +92,24 @@ async def test_a24_an_endpoint_without_an_address_is_refused(api: Api) -> None:
     assert "endpoints[0].addresses" in causes(await api.http.post(api.path(), json=bad))
 
 
+@pytest.mark.parametrize(
+    ("family", "address", "fine"),
+    [
+        ("IPv4", "10.1.2.3", True),
+        ("IPv4", "010.1.2.3", False),
+        ("IPv4", "fd00::1", False),
+        ("IPv4", "169.254.1.1", False),
+        ("IPv4", "a.example.com", False),
+        ("IPv6", "fd00::1", True),
+        ("IPv6", "10.1.2.3", False),
+    ],
+)
+async def test_addresses_are_of_the_slices_family(api: Api, family: str, address: str, fine: bool) -> None:
+    thing = slice_of("a") | {"addressType": family, "endpoints": [{"addresses": [address]}]}
+    answer = await api.http.post(api.path(), json=thing)
+    assert answer.status_code == (201 if fine else 422), answer.text
+
+
 async def test_d28_the_address_type_cannot_be_changed(api: Api) -> None:
     made = await api.create(slice_of("a"))
     other = made | {"addressType": "IPv6", "endpoints": [{"addresses": ["fd00::1"]}]}
@@ -365,6 +383,15 @@ async def test_d53_times_of_leases_have_six_decimals(api: Api, time: str, code: 
     spec = {"holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": time}
     thing = {"apiVersion": LEASES[0], "kind": "Lease", "metadata": {"name": "a"}, "spec": spec}
     assert (await api.http.post(api.path(LEASES), json=thing)).status_code == code
+
+
+async def test_times_in_yaml_are_text_with_or_without_quotes(api: Api) -> None:
+    time = "2026-01-01T00:00:00.000000Z"
+    text = f"{{apiVersion: {LEASES[0]}, kind: Lease, metadata: {{name: a}}, spec: {{renewTime: {time}}}}}"
+    headers = {"content-type": "application/apply-patch+yaml"}
+    answer = await api.http.patch(api.path(LEASES, "a"), content=text, headers=headers, params={"fieldManager": "me"})
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["spec"]["renewTime"] == time
 
 
 async def test_d54_a_lease_is_replaced_by_version_and_made_by_put(api: Api) -> None:

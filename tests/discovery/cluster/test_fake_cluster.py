@@ -135,6 +135,15 @@ async def test_waiting_for_what_does_not_come_says_what_there_was(api: Api, fake
         await fake.watched(seconds=0.05)
 
 
+async def test_endpoints_at_loopback_addresses_are_a_setting() -> None:
+    here = homed("a") | {"endpoints": [{"addresses": ["127.0.0.1"]}]}
+    async with FakeCluster(settings=FAST) as fake:
+        fake.put(here)
+    async with FakeCluster(settings=replace(FAST, loopback=False)) as fake:
+        with pytest.raises(ApiFailure, match="may not be in the loopback range"):
+            fake.put(here)
+
+
 async def test_who_may_do_what(fake: FakeCluster) -> None:
     fake.access.grant("reader", READ_SLICES)
     fake.access.grant("one-home", rule("get list", "endpointslices.discovery.k8s.io", "prod"))
