@@ -73,6 +73,7 @@ class Door:
         self.url = ""
         self.trouble: Callable[[str, bytes], str | None] = lambda call, body: None
         self.calls: list[str] = []
+        self.opened = asyncio.Event()
 
     async def __call__(self, request: Request) -> Response:
         body = await request.body()
@@ -84,7 +85,7 @@ class Door:
                 said = b'{"__type":"%b","message":"slow down"}' % kind.encode()
                 return Response(said, 400, media_type="application/x-amz-json-1.0")
             case "hang":
-                await asyncio.sleep(60)
+                await self.opened.wait()
         headers = {name: value for name, value in request.headers.items() if name not in ("host", "content-length")}
         headers["accept-encoding"] = "identity"
         async with httpx.AsyncClient(timeout=30) as client:
@@ -104,4 +105,7 @@ async def door(behind: str, port: int = 0) -> AsyncIterator[Door]:
     app = Starlette(routes=[Route("/", made.__call__, methods=["POST"])])
     async with serve(app, "127.0.0.1", port, on_failure=fail, drain=1) as bound:
         made.url = bound.url
-        yield made
+        try:
+            yield made
+        finally:
+            made.opened.set()

@@ -297,7 +297,7 @@ async def test_trouble_with_the_table_serves_the_last_list(fresh: Table, trouble
         assert (names(during), during["complete"]) == (["eu/llama"], False)
         assert (await client.get("/readyz")).status_code == 200
         metrics = (await client.get("/metrics")).text
-        assert f'global_discovery_store_failures_total{{operation="put",kind="{kind}"}} 1.0' in metrics
+        assert f'global_discovery_store_failures_total{{kind="{kind}",operation="put"}} 1.0' in metrics
         assert "global_discovery_store_fault 1.0" in metrics
         way.trouble = lambda call, body: None
         await command.message("registrations can be read again")
