@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema
 import pytest
 
 from discovery.wire import decode_table
@@ -180,6 +181,35 @@ async def test_a_process_that_stood_still_forgets_nobody() -> None:
         found = await until(client, lambda one: not one["complete"])
         assert names(found) == ["eu/llama"]
         await until(client, lambda one: one["complete"] and not one["pools"])
+
+
+async def test_the_openapi_document_is_true_of_registrations() -> None:
+    async with registry(*OPEN) as (client, _):
+        document = (await client.get("/openapi.json")).json()
+
+        def schema(of: dict[str, Any]) -> dict[str, Any]:
+            return {"components": document["components"], **of["content"]["application/json"]["schema"]}
+
+        post = document["paths"]["/pools"]["post"]
+        delete = document["paths"]["/pools/{cluster}/{namespace}/{name}"]["delete"]
+        frontend = {"url": "http://10.0.0.8:1", "also": [], "ready": True, "pod": {"name": "p"}, "zone": None}
+        good = [said(), said(frontends=None), said(frontends=[frontend], incarnation=7)]
+        bad = [said(x=1), said(frontends=[{}]), said(incarnation=-1), said(region=""), said(relay=None), {}, []]
+        for bodies, status in ((good, 200), (bad, 400)):
+            for body in bodies:
+                answer = await client.post("/pools", json=body)
+                assert answer.status_code == status, answer.text
+                jsonschema.validate(answer.json(), schema(post["responses"][str(status)]))
+                fits = jsonschema.Draft202012Validator(schema(post["requestBody"])).is_valid(body)
+                assert fits == (status == 200), body
+        older = await client.post("/pools", json=said())
+        jsonschema.validate(older.json(), schema(post["responses"]["409"]))
+        for query, status in (("?incarnation=x", 400), ("?incarnation=6", 409), ("", 204), ("", 404)):
+            answer = await client.delete(f"/pools/eu/inference/llama{query}")
+            assert answer.status_code == status
+            if status != 204:
+                jsonschema.validate(answer.json(), schema(delete["responses"][str(status)]))
+            assert str(status) in delete["responses"]
 
 
 async def test_flags_that_do_not_fit_are_all_named(tmp_path: Path) -> None:
