@@ -10,7 +10,7 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean
+.PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,7 +28,10 @@ demo: $(VENV)/.ok  ## four simulated regions, discovery and ingress in each, tra
 	$(BIN)/global-ingress demo $(DEMO_ARGS)
 
 test: $(VENV)/.ok  ## every test that needs nothing but loopback
-	$(BIN)/python -m pytest -m "not e2e" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not e2e and not soak" $(PYTEST_ARGS)
+
+soak: $(VENV)/.ok  ## reloads, replaced frontends, restarts and killed workers under load (SOAK=600 seconds)
+	$(BIN)/python -m pytest tests/soak --soak-seconds $(or $(SOAK),600) --timeout 1800 $(PYTEST_ARGS)
 
 check: lint types contracts  ## lint, types and import contracts
 
