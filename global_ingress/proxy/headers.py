@@ -57,6 +57,9 @@ class Head(NamedTuple):
     length_at: tuple[int, int]  # where the digits of Content-Length stand in the head, (0, 0) without
 
 
+_Fields = list[tuple[bytes, bytes, bytes]]  # name in lower case, value, the line
+
+
 class Peer(NamedTuple):
     """Who is at the other end of the client's connection. `trusted`: its X-Forwarded-* are believed."""
 
@@ -78,31 +81,8 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
     named = _connection_names(fields)
     host = _host(fields, required=minor)
     length, chunked = _framing(fields, minor=minor)
-    passing: list[bytes] = []
-    affinity: dict[bytes, bytes] = {}
-    chain: list[bytes] = []
-    found: dict[bytes, bytes] = {}
-    for name, value, raw in fields:
-        if name in HOP_BY_HOP or name in named:
-            continue
-        if name in affinity_names:
-            affinity[name] = value
-        if name == b"x-forwarded-for":
-            chain.append(value)
-        elif name in _OURS or (name in _FORWARDED and not peer.trusted):
-            found[name] = value
-        elif name == b"content-encoding" and value.lower() != b"identity":
-            raise Refusal("unsupported_encoding", "a request body must not be encoded", "content-encoding")
-        else:
-            found[name] = value
-            passing.append(raw)
-    chain.append(peer.address)
-    passing.append(b"X-Forwarded-For: " + b", ".join(chain))
-    if not (peer.trusted and b"x-forwarded-proto" in found):
-        passing.append(b"X-Forwarded-Proto: " + peer.scheme)
-    if host and not (peer.trusted and b"x-forwarded-host" in found):
-        passing.append(b"X-Forwarded-Host: " + host)
-    passing.append(HOP + b": 1")
+    found, passing = _sorted_out(fields, named, peer)
+    passing += _added(found, peer, host)
     request_id = found.get(b"x-request-id", b"")
     return Head(
         method=method,
@@ -116,7 +96,7 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
         looped=HOP in found,
         retry_count=_count(found.get(b"x-stainless-retry-count", b"")),
         patience=_patience(found),
-        affinity=affinity,
+        affinity={name: found[name] for name in affinity_names if name in found},
         path=target.partition(b"?")[0].decode("ascii"),
         begin=b"%b %b HTTP/1.1\r\nHost: " % (method, target),
         forward=b"".join(b"\r\n" + raw for raw in passing),
@@ -124,12 +104,39 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
     )
 
 
+def _sorted_out(fields: _Fields, named: set[bytes], peer: Peer) -> tuple[dict[bytes, bytes], list[bytes]]:
+    """What we read ourselves, by name, and the lines that pass as they came."""
+    found: dict[bytes, bytes] = {}
+    passing: list[bytes] = []
+    for name, value, raw in fields:
+        if name in HOP_BY_HOP or name in named:
+            continue
+        if name == b"x-forwarded-for":
+            found[name] = found[name] + b", " + value if name in found else value
+            continue
+        if name == b"content-encoding" and value.lower() != b"identity":
+            raise Refusal("unsupported_encoding", "a request body must not be encoded", "content-encoding")
+        found[name] = value
+        if name not in _OURS and (peer.trusted or name not in _FORWARDED):
+            passing.append(raw)
+    return found, passing
+
+
+def _added(found: dict[bytes, bytes], peer: Peer, host: bytes) -> list[bytes]:
+    """Our own lines: where the request came from, and that it came through here."""
+    chain = found.get(b"x-forwarded-for")
+    lines = [b"X-Forwarded-For: " + (peer.address if chain is None else chain + b", " + peer.address)]
+    if not (peer.trusted and b"x-forwarded-proto" in found):
+        lines.append(b"X-Forwarded-Proto: " + peer.scheme)
+    if host and not (peer.trusted and b"x-forwarded-host" in found):
+        lines.append(b"X-Forwarded-Host: " + host)
+    lines.append(HOP + b": 1")
+    return lines
+
+
 def _count(digits: bytes) -> int:
     """A small number of an SDK; what is none counts as 0."""
     return int(digits) if digits.isdigit() and len(digits) < 10 else 0
-
-
-_Fields = list[tuple[bytes, bytes, bytes]]
 
 
 def _connection_names(fields: _Fields) -> set[bytes]:

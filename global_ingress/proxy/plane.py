@@ -20,11 +20,11 @@ from global_ingress.proxy.choosing import Chooser, Frontend, Place, Pool, turn_o
 from global_ingress.proxy.counts import Notice
 from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
 from global_ingress.proxy.headers import Answer, Peer
+from global_ingress.proxy.keeping import close_idle
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.routes import Hedge, Limits, ModelRoute, PoolRoute, Retries, Routes, Timeouts
 from global_ingress.proxy.tally import OTHER, Tally, bump
 from global_ingress.proxy.turns import Turn
-from global_ingress.proxy.upstream import close_idle
 from global_ingress.proxy.wheel import Wheel
 
 if TYPE_CHECKING:

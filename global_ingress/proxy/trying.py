@@ -14,10 +14,11 @@ from global_ingress.proxy.choosing import Frontend, Place
 from global_ingress.proxy.delivery import request_bytes
 from global_ingress.proxy.gate import Gate, Verdict
 from global_ingress.proxy.headers import Answer, Head
+from global_ingress.proxy.keeping import connect, take_idle
 from global_ingress.proxy.observer import Observer
 from global_ingress.proxy.request import Buffer
 from global_ingress.proxy.tally import bump
-from global_ingress.proxy.upstream import Connection, connect, take_idle
+from global_ingress.proxy.upstream import Connection
 from global_ingress.proxy.wheel import NEVER
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The connections to frontends: kept while idle, never reused unless clean, and what is read from them (I2, I54).
+"""A connection to a frontend, and what is read from it (I2): never reused unless clean (I54).
 
 A Connection reads one answer at a time: llhttp checks and frames every byte before it is passed on, our own reading of
 the head must agree with it, and a read that breaks the framing is not forwarded. What an answer means is the
@@ -7,13 +7,12 @@ exchange's business; it is told head, body as it comes, and the end or the troub
 
 from __future__ import annotations
 
-import asyncio
-import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 import httptools
 
 from global_ingress.proxy.attempt import Trouble
+from global_ingress.proxy.bodies import AFTER_EVENT, EXTRA, end_of, ends_exactly, whole
 from global_ingress.proxy.choosing import Frontend
 from global_ingress.proxy.headers import Answer, read_answer
 from global_ingress.proxy.wheel import NEVER
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
 
 HEAD_LIMIT = 64 * 1024  # bytes of an answer's head
 INTERIM = 16  # interim answers read over in one read
-_LAST_CHUNK = b"0\r\n\r\n"
-_EXTRA = re.compile(rb"\r\n\r\n(?:\r\n)+\Z")
-_FRAMING = b"0123456789abcdefABCDEF\r\n"  # what may stand between two pieces of a chunked body, without extensions
-# How a read ends where a chunk of ours may follow. A chunk is over when llhttp says so and nothing of the next one's
-# size line has come; an event ends with a line end, so before the chunk's own CRLF there is another one, which no size
-# line has.
-_AFTER_EVENT = (b"\n\r\n", b"\r\r\n")
 
 
 class Reader(Protocol):
@@ -310,7 +302,7 @@ class Connection:
             return
         if reader is None:
             return
-        if self._done and parsed and not excess and self._begun == 1 and answer.plain and _whole(self._left, data):
+        if self._done and parsed and not excess and self._begun == 1 and answer.plain and whole(self._left, data):
             self._finish(keep=self._keep)
             reader.answer_whole(answer, data[start:], self._pieces, self._plane.clock())
             return
@@ -328,7 +320,7 @@ class Connection:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             parsed = False
         if parsed and self._begun == 1 and not self._done:
-            self.clean = self._at_boundary and data[-3:] in _AFTER_EVENT
+            self.clean = self._at_boundary and data[-3:] in AFTER_EVENT
             reader.answer_body(data, pieces, self._plane.clock())
         else:
             self._pass_on(data, parsed=parsed, excess=False, was_clean=was_clean)
@@ -360,20 +352,20 @@ class Connection:
                 self._fail(Trouble.BAD_RESPONSE)
                 return
         elif not parsed or self._begun != 1:
-            end = _end_of(raw, self._pieces, whole=self._done)
+            end = end_of(raw, self._pieces, whole=self._done)
             excess = True
-            self.clean = raw[end - 3 : end] in _AFTER_EVENT if end else was_clean
+            self.clean = raw[end - 3 : end] in AFTER_EVENT if end else was_clean
             if not self._done or not end:
                 if end:
                     reader.answer_body(raw[:end], self._pieces, self._plane.clock())
                 self._fail(Trouble.BAD_RESPONSE)
                 return
             raw = raw[:end]
-        elif self._done and not _ends_exactly(raw):
+        elif self._done and not ends_exactly(raw):
             excess = True  # trailers, or line ends after the message: not kept, since nobody knows what else follows
-            raw = _EXTRA.sub(b"\r\n\r\n", raw)
+            raw = EXTRA.sub(b"\r\n\r\n", raw)
         else:
-            self.clean = self._at_boundary and (not raw or raw[-3:] in _AFTER_EVENT)
+            self.clean = self._at_boundary and (not raw or raw[-3:] in AFTER_EVENT)
         reader.answer_body(raw, self._pieces, self._plane.clock())
         reader = self.reader  # it may have been handed over, or let go
         if self._done and reader is not None:
@@ -399,66 +391,3 @@ class Connection:
         self.transport.abort()
         if reader is not None:
             reader.answer_trouble(trouble)
-
-
-def _whole(left: int, data: bytes) -> bool:
-    """Whether a message that llhttp calls ended has ended by our own reading too: by its length or its last chunk."""
-    return left == 0 or (left < 0 and data[-5:] == _LAST_CHUNK)
-
-
-def _end_of(raw: bytes, pieces: list[bytes], *, whole: bool) -> int:
-    """Where in this read of a chunked body the good part ends: with the message if it is `whole`, else with the last
-    piece. 0 when that cannot be told: when a piece looks as the framing between the pieces might."""
-    at = 0
-    for piece in pieces:
-        if not piece.strip(_FRAMING):
-            return 0
-        at = raw.find(piece, at) + len(piece)
-    if not whole:
-        return at + 2 if at and raw[at : at + 2] == b"\r\n" else at
-    end = raw.find(b"\r\n\r\n", at)
-    if end >= 0:
-        return end + 4
-    # The end began in the read before.
-    return 2 if raw[:2] == b"\r\n" else 1 if raw[:1] == b"\n" else 0
-
-
-def _ends_exactly(raw: bytes) -> bool:
-    """Whether a read that ends a chunked body holds nothing after it (and no trailers before its end)."""
-    return raw[-5:] == _LAST_CHUNK or _LAST_CHUNK.endswith(raw)
-
-
-def take_idle(frontend: Frontend, plane: Plane) -> Connection | None:
-    """The connection kept last, if one is still open."""
-    idle = frontend.idle
-    while idle:
-        connection = idle.pop()
-        plane.tally.upstream["idle"] -= 1
-        if not connection.transport.is_closing():
-            return connection
-    return None
-
-
-def close_idle(frontend: Frontend, plane: Plane) -> None:
-    """Close all kept connections, when the frontend has left the table."""
-    while frontend.idle:
-        frontend.idle.pop().transport.close()
-        plane.tally.upstream["idle"] -= 1
-
-
-async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
-    """A fresh connection, or why there is none. Being cancelled leaves nothing behind."""
-    plane.tally.upstream["connecting"] += 1
-    try:
-        async with asyncio.timeout(plane.timeouts.connect):
-            connection = Connection(plane, frontend)
-            factory: Any = lambda: connection  # asyncio calls a protocol by its methods' names, not by its type  # noqa: E731
-            context = plane.ssl_context if frontend.tls else None
-            await plane.loop.create_connection(factory, frontend.host, frontend.port, ssl=context)
-    except TimeoutError:
-        return Trouble.CONNECT_TIMEOUT
-    except (OSError, UnicodeError):  # a name that cannot be one, too
-        return Trouble.UNREACHABLE
-    finally:
-        plane.tally.upstream["connecting"] -= 1
-    return connection

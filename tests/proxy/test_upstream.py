@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from global_ingress.proxy.attempt import Trouble
-from global_ingress.proxy.upstream import HEAD_LIMIT, Connection, take_idle
+from global_ingress.proxy.keeping import take_idle
+from global_ingress.proxy.upstream import HEAD_LIMIT, Connection
 from tests.proxy.cuts import PLACES, cut_at, every_cut
 from tests.proxy.smuggling import ANSWERS, BAD_PHRASES, AnswerCase
 from tests.proxy.wirekit import Recorder, Rig, Wire, rigged

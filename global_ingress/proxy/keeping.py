@@ -1,0 +1,49 @@
+"""Where connections to frontends come from: the one kept last, or a fresh one (I54)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from global_ingress.proxy.attempt import Trouble
+from global_ingress.proxy.choosing import Frontend
+from global_ingress.proxy.upstream import Connection
+
+if TYPE_CHECKING:
+    from global_ingress.proxy.plane import Plane
+
+
+def take_idle(frontend: Frontend, plane: Plane) -> Connection | None:
+    """The connection kept last, if one is still open."""
+    idle = frontend.idle
+    while idle:
+        connection = idle.pop()
+        plane.tally.upstream["idle"] -= 1
+        if not connection.transport.is_closing():
+            return connection
+    return None
+
+
+def close_idle(frontend: Frontend, plane: Plane) -> None:
+    """Close all kept connections, when the frontend has left the table."""
+    while frontend.idle:
+        frontend.idle.pop().transport.close()
+        plane.tally.upstream["idle"] -= 1
+
+
+async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
+    """A fresh connection, or why there is none. Being cancelled leaves nothing behind."""
+    plane.tally.upstream["connecting"] += 1
+    try:
+        async with asyncio.timeout(plane.timeouts.connect):
+            connection = Connection(plane, frontend)
+            factory: Any = lambda: connection  # asyncio calls a protocol by its methods' names, not by its type  # noqa: E731
+            context = plane.ssl_context if frontend.tls else None
+            await plane.loop.create_connection(factory, frontend.host, frontend.port, ssl=context)
+    except TimeoutError:
+        return Trouble.CONNECT_TIMEOUT
+    except (OSError, UnicodeError):  # a name that cannot be one, too
+        return Trouble.UNREACHABLE
+    finally:
+        plane.tally.upstream["connecting"] -= 1
+    return connection
