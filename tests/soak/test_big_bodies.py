@@ -2,8 +2,8 @@
 
 Everything is measured in one run, in turns: nothing large, the large body sent past the ingress (what the machine's
 cores alone make of it), and through it. A delay is the time from the frontend's write to the client's read, of the
-chunks that arrived while the body was under way. Figures are medians over the rounds; what is judged is the best round,
-since whatever else the machine does only adds to it.
+chunks that were written while the body was under way. Figures are medians over the rounds; what is judged is the best
+round, since whatever else the machine does only adds to it.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Watch(threading.Thread):
             transport.abort()
 
     def between(self, began: float, ended: float) -> list[float]:
-        """How late the chunks were that arrived then, sorted."""
-        return sorted(late for at, late in list(self.notes) if began <= at <= ended)
+        """How late the chunks were that were written then, sorted."""
+        return sorted(late for at, late in list(self.notes) if began <= at - late / 1000 <= ended)
 
 
 def p99(values: list[float]) -> float:
@@ -169,9 +169,14 @@ def _round(
 
 
 def _sent(watch: Watch, told: dict[str, Any]) -> list[float]:
-    """The delays of the chunks while the body was under way (and just after, for those that waited for its end)."""
+    """The delays of the chunks that were written while the body was under way."""
     assert told["answer"] == "HTTP/1.1 200 OK", told
-    settle(0.1)
-    found = watch.between(told["began"], told["ended"] + 0.02)
-    assert found, "no chunk arrived meanwhile"
-    return found
+    ended = told["ended"]
+    while True:
+        settle(0.15)
+        found = watch.between(told["began"], ended)
+        if found:
+            return found
+        # The frontend had no turn meanwhile, as it is on a busy machine: what it wrote next waited as long.
+        ended += EVERY_MS / 1000
+        assert ended < told["ended"] + 5, "the streams have ended"
