@@ -33,7 +33,8 @@ from discovery.wire import decode_line
 
 _log = logger(__name__)
 
-_BACKOFF = Backoff(first=0.2, limit=10.0)
+# Short: while nobody is heard, the table grows old, and one question in two seconds burdens no directory.
+_BACKOFF = Backoff(first=0.2, limit=2.0)
 _SETTLED_SECONDS = 10.0
 """A connection that lasted this long was a good one: the next failure is a first one again."""
 _LONGEST_LINE = 64 * 1024 * 1024

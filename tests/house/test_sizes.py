@@ -16,12 +16,14 @@ from tests.house.tree import files, named, parsed
 
 FILE, FUNCTION = 400, 40
 LARGER_FILES = {
-    "tests/discovery/cluster/test_contract_objects.py": 403,
+    "tests/discovery/cluster/test_contract_objects.py": 430,
     "tests/service/test_b08_framing.py": 524,
     "tests/service/test_b14_lifecycle.py": 486,
 }
 LARGER_FUNCTIONS = {
     "global_ingress/proxy/answering.py:_account": 41,
+    "tests/soak/test_soak.py:test_nothing_fails_while_everything_changes": 45,
+    "tests/soak/test_table_churn.py:test_changes_of_a_large_table_are_not_felt": 59,
 }
 
 

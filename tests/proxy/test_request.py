@@ -266,9 +266,6 @@ def test_strange_bytes_beside_an_alias_pass(body: bytes) -> None:
     assert with_model(body, "b") == body.replace(b'"a"', b'"b"')
 
 
-DEEP = pytest.mark.xfail(strict=True, raises=RecursionError, reason="a second look at the body overflows")
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -276,7 +273,7 @@ DEEP = pytest.mark.xfail(strict=True, raises=RecursionError, reason="a second lo
         b'{"model":[1',
         b'{"model":7,}',
         b'{"model":null',
-        pytest.param(b'{"model":' + b"[" * 200_000, marks=DEEP),
+        b'{"model":' + b"[" * 200_000,
     ],
 )
 def test_a_broken_body_whose_model_is_no_string_is_refused(body: bytes) -> None:
