@@ -51,7 +51,7 @@ class Server:
     streams: bool = True
     revision: int = 10
     objects: dict[str, Json] = field(default_factory=dict)
-    history: list[tuple[int, str, Json]] = field(default_factory=list)
+    history: deque[tuple[int, str, Json]] = field(default_factory=lambda: deque(maxlen=5000))
     compacted: int = 0
     tokens: dict[str, tuple[int, list[Json]]] = field(default_factory=dict)
     queries: deque[Json] = field(default_factory=lambda: deque(maxlen=200))
@@ -70,15 +70,15 @@ class Server:
             self.history.append((self.revision, "DELETED", gone))
 
     def compact(self) -> None:
-        """Forget the past and every token."""
+        """Forget the past and every token, for whoever asks anew; an open watch still gets what it was owed."""
         self.compacted = self.revision
-        self.history.clear()
         self.tokens.clear()
 
     def restore(self, back: int) -> None:
         """Come back from a backup that is `back` changes old: versions are handed out again."""
         self.revision = max(1, self.revision - back)
         self.objects = {n: o for n, o in self.objects.items() if int(o["metadata"]["resourceVersion"]) <= self.revision}
+        self.history.clear()
         self.compact()
 
     def truth(self) -> dict[str, int]:
