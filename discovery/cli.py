@@ -15,12 +15,17 @@ import typer
 import uvloop
 
 from discovery.directory.app import serve_directory
+from discovery.directory.registration_store import CannotKeep
 from discovery.directory.settings import Given, check
+from discovery.directory.taking import import_dynamodb
 from discovery.kit.log import configure
 
 _RELEASE = version("global-ingress")
 _FILES = "With --pool-discovery files"
-_MODES_OF_PANEL: dict[object, tuple[str, ...]] = {_FILES: ("files",)}
+_REGISTRATIONS = "With --pool-discovery registrations"
+_DYNAMODB = "With --registration-storage dynamodb"
+_MODES_OF_PANEL: dict[object, tuple[str, ...]] = {_FILES: ("files",), _REGISTRATIONS: ("registrations",)}
+_STORAGES_OF_PANEL: dict[object, tuple[str, ...]] = {_DYNAMODB: ("dynamodb",)}
 
 
 def _flag(text: str, *, var: str, panel: str | None = None, metavar: str | None = None) -> Any:
@@ -52,15 +57,73 @@ def directory(
     pool_discovery: Annotated[
         str,
         _flag(
-            "Where pools come from. This version serves `files`; registrations, karmada and mcs are refused.",
+            "Where pools come from: registrations, files, or both with a comma between; karmada and mcs are refused "
+            "by this version.",
             var="POOL_DISCOVERY",
             metavar="MODE",
         ),
     ] = "registrations",
+    registration_storage: Annotated[
+        str,
+        _flag("Where registrations are kept: memory or dynamodb.", var="REGISTRATION_STORAGE", metavar="STORE"),
+    ] = "memory",
+    heartbeat_interval_secs: Annotated[
+        str,
+        _flag("How often a Relay is told to register again.", var="HEARTBEAT_INTERVAL_SECS", metavar="SECONDS"),
+    ] = "5",
+    lease_duration_secs: Annotated[
+        str,
+        _flag(
+            "How long a registration lasts; longer than the heartbeat, at most 86400.",
+            var="LEASE_DURATION_SECS",
+            metavar="SECONDS",
+        ),
+    ] = "15",
+    registration_tokens_file: Annotated[
+        str | None,
+        _flag(
+            "Who may register: digests of tokens and the clusters each may write; read again when it changes.",
+            var="REGISTRATION_TOKENS_FILE",
+            metavar="PATH",
+        ),
+    ] = None,
+    allow_cidr: Annotated[
+        list[str] | None,
+        _flag(
+            "Network in which a registration may name frontends; repeatable. Without it none may be named.",
+            var="ALLOW_CIDR",
+            metavar="CIDR",
+        ),
+    ] = None,
+    insecure_registrations: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-registrations",
+            envvar="GLOBAL_DISCOVERY_INSECURE_REGISTRATIONS",
+            help="Let anybody who can reach this address register and unregister pools.",
+            rich_help_panel="All modes",
+        ),
+    ] = False,
     log_format: Annotated[
         str, _flag("auto (text on a terminal, else JSON), json or text.", var="LOG_FORMAT", metavar="FORMAT")
     ] = "auto",
     log_level: Annotated[str, _flag("debug, info, warning or error.", var="LOG_LEVEL", metavar="LEVEL")] = "info",
+    router: Annotated[
+        list[str] | None,
+        _flag("A global router replica; repeatable.", var="ROUTER", panel=_REGISTRATIONS, metavar="ID=URL"),
+    ] = None,
+    dynamodb_table: Annotated[
+        str | None,
+        _flag("The table; `create-table` makes it.", var="DYNAMODB_TABLE", panel=_DYNAMODB, metavar="NAME"),
+    ] = None,
+    dynamodb_region: Annotated[
+        str | None,
+        _flag("AWS region, if not the environment's.", var="DYNAMODB_REGION", panel=_DYNAMODB, metavar="REGION"),
+    ] = None,
+    dynamodb_endpoint: Annotated[
+        str | None,
+        _flag("URL of DynamoDB, if not the region's.", var="DYNAMODB_ENDPOINT", panel=_DYNAMODB, metavar="URL"),
+    ] = None,
     files: Annotated[
         str | None,
         _flag(
@@ -119,6 +182,8 @@ def directory(
     ] = False,
 ) -> None:
     """Which pools exist, where, how they are reached, and whether the list is complete."""
+    if ctx.invoked_subcommand is not None:
+        return
     checked = check(_given(ctx))
     if isinstance(checked, list):
         typer.echo("\n".join(["global-discovery-service: cannot start with these settings:", *checked]), err=True)
@@ -143,8 +208,30 @@ def _given(ctx: typer.Context) -> dict[str, Given]:
             tuple(value or ()) if parameter.multiple else value,
             None if source is None or source.name == "DEFAULT" else source.name.lower(),
             _MODES_OF_PANEL.get(panel, ()),
+            _STORAGES_OF_PANEL.get(panel, ()),
         )
     return found
+
+
+def create_table(
+    dynamodb_table: Annotated[str, _flag("The table to make.", var="DYNAMODB_TABLE", panel=_DYNAMODB, metavar="NAME")],
+    dynamodb_region: Annotated[
+        str | None,
+        _flag("AWS region, if not the environment's.", var="DYNAMODB_REGION", panel=_DYNAMODB, metavar="REGION"),
+    ] = None,
+    dynamodb_endpoint: Annotated[
+        str | None,
+        _flag("URL of DynamoDB, if not the region's.", var="DYNAMODB_ENDPOINT", panel=_DYNAMODB, metavar="URL"),
+    ] = None,
+) -> None:
+    """Make the table for --registration-storage dynamodb, or see that the one that is there fits."""
+    try:
+        dynamodb = import_dynamodb()
+        table = dynamodb.Table(dynamodb_table, dynamodb_region, dynamodb_endpoint)
+        typer.echo(asyncio.run(dynamodb.create_table(table)))
+    except CannotKeep as error:
+        typer.echo(f"global-discovery-service: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 def directory_main() -> None:
@@ -157,10 +244,11 @@ def _app(name: str) -> typer.Typer:
 
 
 directory_app = _app("global-discovery-service")
-directory_app.command()(directory)
+directory_app.callback(invoke_without_command=True)(directory)
+directory_app.command("create-table")(create_table)
 
 app = _app("discovery")
-app.command("directory")(directory)
+app.add_typer(directory_app, name="directory")
 
 
 @app.callback()

@@ -17,15 +17,20 @@ from typing import Any
 from discovery.directory.assemble import Assembled, Verdict, assemble
 from discovery.directory.files import CannotRead, FilesSource
 from discovery.directory.publisher import Publisher
+from discovery.directory.registration_store import CannotKeep, MemoryStore, RegistrationStore
+from discovery.directory.registrations import join
 from discovery.directory.server import Server
 from discovery.directory.settings import Settings
 from discovery.directory.status import files_document, table_document
 from discovery.directory.store import Store
+from discovery.directory.taking import Taking, opened_store
+from discovery.directory.tokens import BadTokens
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from discovery.kit.log import logger
 from discovery.kit.metrics import Metrics
 from discovery.kit.service import CannotServe, Tls, serve, stop_on_signals
 from discovery.kit.tasks import background
+from discovery.pool import Router
 from discovery.slices import Slice
 from discovery.wire import SourceState
 
@@ -35,10 +40,18 @@ _SHOWN_VERDICTS = 1000
 
 
 class DirectoryService:
-    """One directory of one epoch. `run` serves it; the parts are open to those who embed it."""
+    """One directory of one epoch. `run` serves it; the parts are open to those who embed it. `kept` is where
+    registrations are kept, None for memory."""
 
-    def __init__(self, settings: Settings, release: str, *, clock: Clock = SYSTEM_CLOCK, epoch: str) -> None:
-        assert settings.files is not None, "checked with the settings"
+    def __init__(
+        self,
+        settings: Settings,
+        release: str,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        epoch: str,
+        kept: RegistrationStore | None = None,
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._rules = settings.naming_rules()
@@ -47,22 +60,35 @@ class DirectoryService:
         self._assembled: Assembled | None = None
         self.store = Store(epoch, clock)
         self.publisher = Publisher(self._publish, clock)
-        self.source = FilesSource(Path(settings.files), clock, self.publisher.touch)
         self.metrics = Metrics()
+        self.source: FilesSource | None = None
+        if settings.files is not None:
+            self.source = FilesSource(Path(settings.files), clock, self.publisher.touch)
+        self.taking: Taking | None = None
+        if settings.has_registrations:
+            kept = kept or MemoryStore(clock)
+            self.taking = Taking(settings, kept, clock, self.metrics, self.publisher.touch, self._routers)
         self._declare_metrics()
-        self.server = Server(self.store, clock, self.metrics, self._sources, self._status, self._not_ready, release)
+        registering = self.taking.registering if self.taking else None
+        self.server = Server(
+            self.store, clock, self.metrics, self._sources, self._status, self._not_ready, release, registering
+        )
 
     def __repr__(self) -> str:
         return f"<DirectoryService {self.store!r}>"
 
     async def _publish(self) -> None:
-        """The whole state of the source becomes the next table."""
-        directory = self.source.directory
-        assembled = await asyncio.to_thread(
-            assemble, list(self._told(directory.slices())), self._rules, self._assembled
-        )
+        """The whole state of the sources becomes the next table."""
+        directory = self.source.directory if self.source else None
+        slices = list(self._told(directory.slices())) if directory else []
+        assembled = await asyncio.to_thread(assemble, slices, self._rules, self._assembled)
         self._assembled = assembled
-        if self.store.publish(assembled.pools, assembled.routers, complete=directory.complete):
+        pools, complete = assembled.pools, directory is None or directory.complete
+        if self.taking is not None:
+            # Read and swapped in without a wait between: a lease may end at any moment.
+            pools = join(pools, self.taking.source.live().values())
+            complete = complete and self.taking.source.complete
+        if self.store.publish(pools, (*assembled.routers, *self._settings.router), complete=complete):
             table = self.store.table
             _log.info(
                 "table published",
@@ -76,14 +102,20 @@ class DirectoryService:
         return (("file", one) for one in slices if not self._namespaces or one.namespace in self._namespaces)
 
     def _sources(self) -> list[SourceState]:
-        return [SourceState(self.source.name, self.source.complete, round(self.source.age, 3))]
+        sources = [one for one in (self.source, self.taking.source if self.taking else None) if one is not None]
+        return [SourceState(one.name, one.complete, round(one.age, 3)) for one in sources]
+
+    def _routers(self) -> tuple[Router, ...]:
+        return self.store.table.routers
 
     def _not_ready(self) -> str | None:
         if self.store.closed:
             return "The directory is stopping."
-        if self.source.listed and self._assembled is not None:
-            return None
-        return f"The files of {self._settings.files} have not been read yet."
+        if self.source is not None and not self.source.listed:
+            return f"The files of {self._settings.files} have not been read yet."
+        if self.taking is not None and not self.taking.source.listed:
+            return "The registrations have not been read yet."
+        return None if self._assembled is not None else "The first table is not made yet."
 
     def _status(self) -> dict[str, Any]:
         unused = [verdict for verdict in self._verdicts() if verdict.reason is not None]
@@ -92,7 +124,8 @@ class DirectoryService:
             "table": table_document(self.store.table),
             "uptime_s": round(self._clock.monotonic() - self._started, 3),
             "sources": [{"name": one.name, "complete": one.complete, "age_s": one.age_s} for one in self._sources()],
-            "files": files_document(str(self._settings.files), self.source.directory),
+            "files": files_document(str(self._settings.files), self.source.directory) if self.source else None,
+            "registrations": self.taking.document() if self.taking else None,
             "verdicts": dict(Counter(one.reason or one.state for one in self._verdicts())),
             "unused": [
                 {
@@ -115,11 +148,16 @@ class DirectoryService:
         return self._assembled.verdicts if self._assembled else ()
 
     def _declare_metrics(self) -> None:
-        metrics, store, source = self.metrics, self.store, self.source
+        metrics, store = self.metrics, self.store
         metrics.gauge("global_discovery_pools", "Pools in the table", lambda: len(store.table.pools))
         metrics.gauge("global_discovery_routers", "Routers in the table", lambda: len(store.table.routers))
         metrics.gauge("global_discovery_revision", "Revision of the table", lambda: store.table.revision)
         metrics.gauge("global_discovery_complete", "1 while the list is complete", lambda: store.table.complete)
+        if self.source is not None:
+            self._declare_file_metrics(self.source)
+
+    def _declare_file_metrics(self, source: FilesSource) -> None:
+        metrics = self.metrics
         metrics.gauge("global_discovery_source_age_seconds", "Since the source was last right", lambda: source.age)
         metrics.gauge("global_discovery_files", "Files of slices", lambda: len(source.directory.files))
         metrics.gauge(
@@ -158,9 +196,12 @@ class DirectoryService:
         tls = None
         if settings.tls_cert_path and settings.tls_key_path:
             tls = Tls(Path(settings.tls_cert_path), Path(settings.tls_key_path))
-        await self.source.check()
+        if self.source is not None:
+            await self.source.check()
         async with AsyncExitStack() as stack:
             stack.enter_context(stop_on_signals(stop.set))
+            if self.taking is not None:
+                await stack.enter_async_context(self.taking.running(fail))
             listen = settings.listen
             bound = await stack.enter_async_context(
                 serve(self.server.app(), listen.host, listen.port, tls=tls, on_failure=fail)
@@ -168,8 +209,14 @@ class DirectoryService:
             # Before the listener drains: watches have no end of their own.
             stack.callback(self.store.close)
             await stack.enter_async_context(background(self.publisher.run(), name="publisher", on_failure=fail))
-            await stack.enter_async_context(background(self.source.run(), name="files", on_failure=fail))
-            _log.info("listening", url=bound.url, epoch=self.store.table.epoch, files=settings.files)
+            if self.source is not None:
+                await stack.enter_async_context(background(self.source.run(), name="files", on_failure=fail))
+            else:
+                # No file will ever say that there is something to publish.
+                self.publisher.touch()
+            _log.info(
+                "listening", url=bound.url, epoch=self.store.table.epoch, sources=[s.name for s in self._sources()]
+            )
             await stop.wait()
             _log.info("stopping", watchers=self.server.watchers)
         return 1 if failures else 0
@@ -177,9 +224,10 @@ class DirectoryService:
 
 async def serve_directory(settings: Settings, release: str) -> int:
     """Run the directory in this loop; what keeps it from starting is one line on standard error and 1."""
-    service = DirectoryService(settings, release, epoch=secrets.token_hex(8))
     try:
-        return await service.run()
-    except (CannotRead, CannotServe) as error:
+        async with opened_store(settings, SYSTEM_CLOCK) as kept:
+            service = DirectoryService(settings, release, epoch=secrets.token_hex(8), kept=kept)
+            return await service.run()
+    except (BadTokens, CannotKeep, CannotRead, CannotServe) as error:
         print(f"global-discovery-service: {error}", file=sys.stderr)
         return 1

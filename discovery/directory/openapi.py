@@ -7,13 +7,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from discovery.directory.registrations import MOST_FRONTENDS
+
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
+_LONG = {"type": "string", "minLength": 1, "maxLength": 2048}
 _COUNT = {"type": "integer", "minimum": 0}
+_SECONDS = {"type": "integer", "minimum": 1}
 
 
 def _object(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
     return {"type": "object", "properties": required | (optional or {}), "required": list(required)}
+
+
+def _closed(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
+    return _object(required, optional) | {"additionalProperties": False}
+
+
+def _name(description: str) -> dict[str, Any]:
+    return {"type": "string", "minLength": 1, "maxLength": 253, "description": description}
 
 
 def _list(items: dict[str, Any]) -> dict[str, Any]:
@@ -55,6 +67,38 @@ _SCHEMAS: dict[str, Any] = {
             "relay": _nullable(_object({"identity": _TEXT, "url": _TEXT})),
             "sources": _list(_TEXT),
             "stale_since": _nullable({"type": "string", "format": "date-time"}),
+        }
+    ),
+    "Registration": _object(
+        {
+            "cluster": _name("About-API id of the pool's cluster"),
+            "namespace": _name("Kubernetes namespace"),
+            "name": _name("The deployment's name"),
+            "region": _name("The cluster's region"),
+            "relay": _closed({"identity": _LONG, "url": _LONG | {"description": "http(s)://HOST:port"}}),
+        },
+        {
+            "frontends": _nullable(_list(_ref("RegisteredFrontend")) | {"maxItems": MOST_FRONTENDS}),
+            "incarnation": _COUNT | {"exclusiveMaximum": 2**53, "default": 0},
+        },
+    )
+    | {"additionalProperties": False},
+    "RegisteredFrontend": _object(
+        {"url": _name("http(s)://IP:port/ inside --allow-cidr")},
+        {
+            "also": _list(_name("The same server in the other address family")) | {"maxItems": 8},
+            "ready": _FLAG | {"default": True},
+            "serving": _FLAG | {"default": True},
+            "terminating": _FLAG | {"default": False},
+            "pod": _nullable(_closed({"name": _name("Its name")}, {"uid": {"type": "string", "maxLength": 253}})),
+            "zone": _nullable(_name("Its zone")),
+        },
+    )
+    | {"additionalProperties": False},
+    "Registered": _object(
+        {
+            "lease": _object({"heartbeat_interval_secs": _SECONDS, "lease_duration_secs": _SECONDS}),
+            "routers": _list(_ref("Router")),
         }
     ),
     "Router": _object({"id": _TEXT, "url": _TEXT, "cluster": _TEXT, "region": _TEXT}),
@@ -119,9 +163,44 @@ def _listing(summary: str, schema: str, parameters: list[dict[str, Any]]) -> dic
     return _get(summary, answers, parameters)
 
 
+def _refusals(**statuses: str) -> dict[str, Any]:
+    return {
+        status.removeprefix("_"): {"description": said, "content": _json("Error")} for status, said in statuses.items()
+    }
+
+
+_WHO = {
+    "_401": "No token, or one that is not known",
+    "_403": "Nobody may register here, or not this cluster",
+    "_409": "A newer incarnation of the Relay holds the registration",
+    "_503": "The store did not answer as it should",
+}
+_TOKEN: dict[str, Any] = {"security": [{"token": []}, {}]}
+_REGISTER = _TOKEN | {
+    "summary": "Register a pool, or renew its lease",
+    "requestBody": {"required": True, "content": _json("Registration")},
+    "responses": _answers("200", "Held until the lease ends", _json("Registered"))
+    | _refusals(
+        _400="Not a registration; every fault is named", _413="More than 1 MiB, or than the store takes", **_WHO
+    ),
+}
+_UNREGISTER = _TOKEN | {
+    "summary": "Unregister a pool",
+    "responses": {"204": {"description": "Gone"}}
+    | _refusals(_400="A parameter is wrong", _404="No such pool is registered", **_WHO)
+    | {"default": _answers("200", "")["default"]},
+}
+_INCARNATION = {
+    "name": "incarnation",
+    "in": "query",
+    "required": False,
+    "description": "Only if no newer incarnation holds it",
+    "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**53},
+}
+
+
 def document(release: str) -> dict[str, Any]:
     """OpenAPI 3.1 of this release."""
-    refused = {"403": {"description": "This version takes no registrations", "content": _json("Error")}}
     parts = ("cluster", "namespace", "name")
     path = [{"name": part, "in": "path", "required": True, "schema": _TEXT} for part in parts]
     health = _answers("200", "Healthy", _json("Health"))
@@ -131,11 +210,9 @@ def document(release: str) -> dict[str, Any]:
         "paths": {
             "/pools": {
                 "get": _listing("The pool table", "PoolTable", [*_FILTERS, *_LISTING]),
-                "post": {"summary": "Register a pool", "responses": refused},
+                "post": _REGISTER,
             },
-            "/pools/{cluster}/{namespace}/{name}": {
-                "delete": {"summary": "Unregister a pool", "parameters": path, "responses": refused}
-            },
+            "/pools/{cluster}/{namespace}/{name}": {"delete": _UNREGISTER | {"parameters": [*path, _INCARNATION]}},
             "/routers": {"get": _listing("The global routers", "RouterList", _LISTING)},
             "/healthz": {"get": _get("As /readyz", health)},
             "/readyz": {"get": _get("Whether every source was read in full once", health)},
@@ -145,5 +222,5 @@ def document(release: str) -> dict[str, Any]:
             "/status.json": {"get": _get("The page's document", _answers("200", "Status", _json("Status")))},
             "/openapi.json": {"get": _get("This", _answers("200", "OpenAPI", {"application/json": {}}))},
         },
-        "components": {"schemas": _SCHEMAS},
+        "components": {"schemas": _SCHEMAS, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }

@@ -18,14 +18,28 @@ The list is {{ "complete" if table.complete else "NOT complete: readers add and 
 <div class="wide"><table><tr><th>region</th><th>pools</th></tr>
 {% for region, pools in table.regions.items() %}<tr><td>{{ region }}</td><td>{{ pools }}</td></tr>
 {% endfor %}</table></div>
-<h2>Files in {{ files.path }}</h2>
+{% if registrations %}<h2>Registrations</h2>
+<p>{{ registrations.listed }} with a live lease, {{ registrations.expired }} expired,
+kept in {{ registrations.storage }}.
+Heartbeat every {{ registrations.heartbeat_interval_secs }} s, lease {{ registrations.lease_duration_secs }} s.
+{{ registrations.who_may_write | capitalize }} may register.</p>
+{% if registrations.error %}<p><strong>Cannot be read now, the last ones stay: {{ registrations.error }}</strong></p>
+{% endif %}
+{% if registrations.tokens and registrations.tokens.error %}
+<p><strong>The tokens file is broken, its last good tokens stay: {{ registrations.tokens.error }}</strong></p>
+{% endif %}
+{% if registrations.malformed_items %}<div class="wide"><table><tr><th>item</th><th>what is wrong</th></tr>
+{% for one in registrations.malformed_items %}<tr><td>{{ one.id }}</td><td>{{ one.reason }}</td></tr>
+{% endfor %}</table></div>{% endif %}
+{% endif %}
+{% if files %}<h2>Files in {{ files.path }}</h2>
 {% if files.error %}<p><strong>Cannot be read now, the last slices stay: {{ files.error }}</strong></p>{% endif %}
 <div class="wide"><table><tr><th>file</th><th>slices</th><th>what is wrong</th></tr>
 {% for file in files.files %}<tr><td>{{ file.name }}</td><td>{{ file.slices }}</td><td>
 {% if file.error %}{{ "line %d: " % file.error.line if file.error.line else "" }}{{ file.error.reason }}<br>{% endif %}
 {% for one in file.refused %}{{ one.slice }}{{ " (line %d)" % one.line if one.line else "" }}: {{ one.reason }}<br>
 {% endfor %}</td></tr>
-{% endfor %}</table></div>
+{% endfor %}</table></div>{% endif %}
 <h2>Slices that are not used</h2>
 <div class="wide"><table><tr><th>slice</th><th>state</th><th>reason</th><th>detail</th></tr>
 {% for one in unused %}<tr><td>{{ one.namespace }}/{{ one.name }}</td><td>{{ one.state }}</td><td>{{ one.reason }}</td>

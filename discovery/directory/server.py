@@ -1,7 +1,7 @@
 """The directory's HTTP: tables, watches, health and what it says of itself.
 
-Owns routes, caching headers and the refusal of what this version does not serve. Everything it answers is read from
-the store at one moment; it changes nothing.
+Owns routes and caching headers. Everything it answers is read from the store at one moment; it changes nothing itself:
+registrations are handed on, where they are taken at all.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from discovery.directory.encoded import Encoded, pieces
 from discovery.directory.openapi import document
 from discovery.directory.page import status_page
 from discovery.directory.query import BadQuery, Query, parse_query, version
+from discovery.directory.registering import Registering, disabled
 from discovery.directory.store import Store
 from discovery.directory.watch import WatchResponse
 from discovery.kit.clock import Clock, rfc3339
@@ -28,16 +29,11 @@ from discovery.kit.service import health_routes, make_app
 from discovery.pool import PoolTable
 from discovery.wire import TAIL, SourceState, encode_head, encode_router_line
 
-_NO_REGISTRATIONS = Refusal(
-    403,
-    "registrations_disabled",
-    "This directory takes no registrations: its pools come from slices (--pool-discovery files).",
-)
-
 
 @dataclass
 class Server:
-    """`sources` and `status` are asked at each request; `not_ready` gives the reason why not, or None."""
+    """`sources` and `status` are asked at each request; `not_ready` gives the reason why not, or None. `registering`
+    is None where nobody may register."""
 
     store: Store
     clock: Clock
@@ -46,6 +42,7 @@ class Server:
     status: Callable[[], dict[str, Any]]
     not_ready: Callable[[], str | None]
     release: str
+    registering: Registering | None = None
     encoded: Encoded = field(default_factory=Encoded)
     watchers: int = 0
 
@@ -70,14 +67,19 @@ class Server:
 
     async def _pools(self, request: Request) -> Response | WatchResponse:
         if request.method == "POST":
-            raise _NO_REGISTRATIONS
+            return await self._taking().register(request)
         return self._answer(request, "pools")
 
     async def _routers(self, request: Request) -> Response | WatchResponse:
         return self._answer(request, "routers")
 
     async def _unregister(self, request: Request) -> Response:
-        raise _NO_REGISTRATIONS
+        return await self._taking().unregister(request)
+
+    def _taking(self) -> Registering:
+        if self.registering is None:
+            raise disabled()
+        return self.registering
 
     async def _metrics(self, request: Request) -> Response:
         return Response(self.metrics.exposition(), media_type=CONTENT_TYPE)

@@ -12,11 +12,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from discovery.directory import registration_flags
+from discovery.directory.addresses import Network
 from discovery.directory.naming import NamingRules, is_cluster_id
+from discovery.pool import Router
 from discovery.slices import is_dns_label
 
 MODES = ("registrations", "karmada", "mcs", "files")
-SERVED = ("files",)
+SERVED = ("registrations", "files")
 
 
 class Listen(BaseModel):
@@ -99,6 +102,16 @@ class Settings(BaseModel):
     tls_cert_path: str | None = None
     tls_key_path: str | None = None
     pool_discovery: Annotated[tuple[str, ...], BeforeValidator(_modes)]
+    registration_storage: Literal["memory", "dynamodb"]
+    heartbeat_interval_secs: Annotated[int, BeforeValidator(registration_flags.seconds)]
+    lease_duration_secs: Annotated[int, BeforeValidator(registration_flags.seconds)]
+    registration_tokens_file: str | None = None
+    insecure_registrations: bool = False
+    allow_cidr: Annotated[tuple[Network, ...], BeforeValidator(registration_flags.networks)]
+    router: Annotated[tuple[Router, ...], BeforeValidator(registration_flags.routers)]
+    dynamodb_table: str | None = None
+    dynamodb_region: str | None = None
+    dynamodb_endpoint: str | None = None
     files: str | None = None
     relay_service: Annotated[str, AfterValidator(_as_rule("relay_service"))]
     frontend_service: Annotated[str, AfterValidator(_as_rule("frontend_service"))]
@@ -110,6 +123,16 @@ class Settings(BaseModel):
     address_family: Literal["ipv4", "ipv6"]
     log_format: Literal["auto", "json", "text"]
     log_level: Literal["debug", "info", "warning", "error"]
+
+    @property
+    def may_register(self) -> bool:
+        """Whether POST and DELETE are open to anybody at all."""
+        return self.insecure_registrations or self.registration_tokens_file is not None
+
+    @property
+    def has_registrations(self) -> bool:
+        """Whether registrations are a source of the table: asked for, possible, or perhaps made by other replicas."""
+        return "registrations" in self.pool_discovery or self.may_register or self.registration_storage != "memory"
 
     def naming_rules(self) -> NamingRules:
         return NamingRules(
@@ -126,12 +149,13 @@ class Settings(BaseModel):
 @dataclass(frozen=True, slots=True)
 class Given:
     """A flag as it was given: `name` without dashes in front, `source` commandline or environment (None: left at its
-    default), `modes` the discovery modes it belongs to (empty: all)."""
+    default), `modes` the discovery modes it belongs to (empty: all), `storages` the registration storages likewise."""
 
     name: str
     value: Any
     source: str | None
     modes: tuple[str, ...]
+    storages: tuple[str, ...] = ()
 
 
 def check(given: Mapping[str, Given]) -> Settings | list[str]:
@@ -156,7 +180,11 @@ def _together(values: Mapping[str, Any]) -> list[str]:
         faults.append("--files: is needed with --pool-discovery files")
     if values["relay_service"] == values["frontend_service"]:
         faults.append(f"--relay-service and --frontend-service: are both {values['relay_service']!r}")
-    return faults
+    if values["registration_storage"] == "dynamodb" and not values["dynamodb_table"]:
+        faults.append("--dynamodb-table: is needed with --registration-storage dynamodb")
+    if values["registration_tokens_file"] and values["insecure_registrations"]:
+        faults.append("--registration-tokens-file and --insecure-registrations: one of them, not both")
+    return faults + registration_flags.lease_faults(values["heartbeat_interval_secs"], values["lease_duration_secs"])
 
 
 def _split(modes: object) -> set[str]:
@@ -165,8 +193,12 @@ def _split(modes: object) -> set[str]:
 
 def _foreign_flags(given: Mapping[str, Given]) -> list[str]:
     chosen = _split(given["pool_discovery"].value)
-    return [
-        f"--{flag.name.replace('_', '-')} ({flag.source}): is for --pool-discovery {' or '.join(flag.modes)}"
-        for flag in given.values()
-        if flag.source and flag.modes and chosen.isdisjoint(flag.modes)
-    ]
+    storage = given["registration_storage"].value
+    faults = []
+    for flag in given.values():
+        name = f"--{flag.name.replace('_', '-')} ({flag.source})"
+        if flag.source and flag.modes and chosen.isdisjoint(flag.modes):
+            faults.append(f"{name}: is for --pool-discovery {' or '.join(flag.modes)}")
+        if flag.source and flag.storages and storage not in flag.storages:
+            faults.append(f"{name}: is for --registration-storage {' or '.join(flag.storages)}")
+    return faults

@@ -23,18 +23,27 @@ _KNOWN = {
 class Refusal(Exception):
     """We say no: `code` is a word for programs, `message` a sentence for people, `param` what it is about."""
 
-    def __init__(self, status: int, code: str, message: str, *, param: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.param = param
+        self.headers = dict(headers or {})
 
 
 def error_response(
     status: int, code: str, message: str, *, param: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    kind = {503: "service_unavailable", 403: "permission_error"}.get(status)
+    kind = {503: "service_unavailable", 401: "authentication_error", 403: "permission_error"}.get(status)
     if kind is None:
         kind = "server_error" if status >= 500 else "invalid_request_error"
     body = {"error": {"message": message, "type": kind, "code": code, "param": param}}
@@ -43,7 +52,7 @@ def error_response(
 
 async def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    return error_response(error.status, error.code, error.message, param=error.param)
+    return error_response(error.status, error.code, error.message, param=error.param, headers=error.headers)
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:

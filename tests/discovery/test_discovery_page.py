@@ -18,10 +18,10 @@ def rows() -> list[str]:
         variable = getattr(flag, "envvar", None)
         if variable is None:
             continue
-        default = flag.default if flag.default not in (None, ()) else "–"
+        default = flag.default if flag.default not in (None, (), False) else "–"
         shown = f"`{default}`" if default != "–" else default
-        metavar = getattr(flag, "metavar", "")
-        made.append(f"| `{flag.opts[0]} {metavar}` | `{variable}` | {shown} | {getattr(flag, 'help', '')} |")
+        said = " ".join(filter(None, [flag.opts[0], getattr(flag, "metavar", None)]))
+        made.append(f"| `{said}` | `{variable}` | {shown} | {getattr(flag, 'help', '')} |")
     return made
 
 

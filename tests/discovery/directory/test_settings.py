@@ -13,6 +13,16 @@ DEFAULTS: dict[str, Any] = {
     "tls_cert_path": None,
     "tls_key_path": None,
     "pool_discovery": "registrations",
+    "registration_storage": "memory",
+    "heartbeat_interval_secs": "5",
+    "lease_duration_secs": "15",
+    "registration_tokens_file": None,
+    "allow_cidr": (),
+    "insecure_registrations": False,
+    "router": (),
+    "dynamodb_table": None,
+    "dynamodb_region": None,
+    "dynamodb_endpoint": None,
     "files": None,
     "relay_service": "{name}-pool-relay",
     "frontend_service": "{name}-frontend",
@@ -25,7 +35,20 @@ DEFAULTS: dict[str, Any] = {
     "log_format": "auto",
     "log_level": "info",
 }
-FOR_ALL = {"listen", "tls_cert_path", "tls_key_path", "pool_discovery", "log_format", "log_level"}
+FOR_ALL = {
+    "listen",
+    "tls_cert_path",
+    "tls_key_path",
+    "pool_discovery",
+    "registration_storage",
+    "heartbeat_interval_secs",
+    "lease_duration_secs",
+    "registration_tokens_file",
+    "allow_cidr",
+    "insecure_registrations",
+    "log_format",
+    "log_level",
+}
 
 
 def checked(**flags: Any) -> Settings | list[str]:
@@ -35,9 +58,11 @@ def checked(**flags: Any) -> Settings | list[str]:
                 name,
                 flags.get(name, default),
                 "commandline" if name in flags else None,
-                () if name in FOR_ALL else ("files",),
+                ("registrations",) if name == "router" else () if name in FOR_ALL or in_dynamodb else ("files",),
+                ("dynamodb",) if in_dynamodb else (),
             )
             for name, default in DEFAULTS.items()
+            for in_dynamodb in [name.startswith("dynamodb_")]
         }
     )
 
@@ -61,11 +86,11 @@ def test_files_mode() -> None:
     assert (rules.relay_service, rules.relay_port) == ("relay-{name}", "50051")
 
 
-@pytest.mark.parametrize("mode", ["registrations", "karmada", "mcs", "karmada,mcs", "files,mcs"])
+@pytest.mark.parametrize("mode", ["karmada", "mcs", "karmada,mcs", "files,mcs"])
 def test_modes_that_are_not_served_are_refused(mode: str) -> None:
     found = faults(pool_discovery=mode, **({"files": "/x"} if "files" in mode else {}))
     assert len(found) == 1
-    assert "not served by this version, which serves: files" in found[0]
+    assert "not served by this version, which serves: registrations, files" in found[0]
 
 
 def test_an_unknown_mode_is_told_what_there_is() -> None:
