@@ -38,7 +38,7 @@ from discovery.slices import Slice, parse_slice
 _log = logger(__name__)
 
 POLICY = Policy(delay=Backoff(0.8, 30.0).delay)
-_FAILING = 30.0
+FAILING = 30.0
 """Seconds without anything going right, after which the list is only an estimate."""
 _LOOK = 1.0
 
@@ -56,6 +56,7 @@ class SlicesWatch:
         policy: Policy,
         chance: Chance,
         brake: bool,
+        failing: float,
     ) -> None:
         self.target = target
         self.machine = ListWatch(
@@ -73,6 +74,7 @@ class SlicesWatch:
         self._clock = clock
         self._on_change = on_change
         self._brake = brake
+        self._failing = failing
         self._started = clock.monotonic()
         self._told: Trouble | None = None
 
@@ -81,7 +83,12 @@ class SlicesWatch:
 
     @property
     def complete(self) -> bool:
-        return self.listed and not self.confirming and self.machine.failing_for(self._clock.monotonic()) <= _FAILING
+        return self.listed and not self.confirming and self.failing_for <= self._failing
+
+    @property
+    def failing_for(self) -> float:
+        """Seconds since nothing has gone right; 0 while things go well."""
+        return self.machine.failing_for(self._clock.monotonic())
 
     @property
     def age(self) -> float:
@@ -200,13 +207,16 @@ class WatchedSource:
         policy: Policy = POLICY,
         chance: Chance = SYSTEM_CHANCE,
         brake: bool = False,
+        failing: float = FAILING,
     ) -> None:
         self.name = name
         self._access = access
         self._clock = clock
         self._on_change = on_change
+        self._said_complete = False
         self.watches = [
-            SlicesWatch(one, rules, clock, on_change, policy=policy, chance=chance, brake=brake) for one in targets
+            SlicesWatch(one, rules, clock, self._changed, policy=policy, chance=chance, brake=brake, failing=failing)
+            for one in targets
         ]
 
     def __repr__(self) -> str:
@@ -248,12 +258,17 @@ class WatchedSource:
         async with KubeClient(self._access) as client:
             await watch.run(client)
 
+    def _changed(self) -> None:
+        self._said_complete = self.complete
+        self._on_change()
+
     async def _look(self) -> None:
         """Completeness ends by nothing happening, so nobody else would say it."""
-        before = self.complete
         while True:
             await self._clock.sleep(_LOOK)
-            if (now := self.complete) != before:
-                _log.warning("source is complete" if now else "source is not complete", source=self.name)
-                self._on_change()
-            before = now
+            if (now := self.complete) != self._said_complete:
+                if now:
+                    _log.info("source is complete", source=self.name)
+                else:
+                    _log.warning("source is not complete, its last slices stay", source=self.name, age_s=self.age)
+                self._changed()

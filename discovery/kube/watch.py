@@ -100,10 +100,10 @@ class ListWatch(Generic[T]):
     def deadline(self) -> float:
         """When `overdue` is to be called, unless something is heard before."""
         policy = self._policy
-        if self.asked is What.PAGE or self._status not in (0, 200):
-            return self._asked_at + policy.page
         if self._status == 0:
-            return self._asked_at + policy.head
+            return self._asked_at + (policy.page if self.asked is What.PAGE else policy.head)
+        if self.asked is What.PAGE or self._status != 200:
+            return min(self._heard_at + policy.quiet_stream, self._asked_at + policy.page)
         quiet = policy.quiet_stream if self._listing else policy.quiet_watch
         return min(self._heard_at + quiet, self._ends_at)
 
