@@ -20,6 +20,7 @@ import aiohttp
 import yaml
 from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import ApiClient, Configuration
+from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
 from discovery.kube.errors import BadKubeConfig, Unreachable
 from discovery.kube.events import Query
@@ -54,14 +55,21 @@ class Access:
     async def load(self) -> Configuration:
         """Raises BadKubeConfig. Plugins are run and tokens fetched, so this may take a while."""
         configuration = Configuration()
+        in_cluster = self.kubeconfig is None and self.context is None and _is_in_cluster()
+        if not in_cluster and not await asyncio.to_thread(_any_is_there, places := self._places()):
+            raise BadKubeConfig(f"cannot use {self}: there is no file {' or '.join(places)}")
         try:
-            if self.kubeconfig is None and self.context is None and _is_in_cluster():
+            if in_cluster:
                 await asyncio.to_thread(kube_config.load_incluster_config, client_configuration=configuration)
             else:
                 await kube_config.load_kube_config(self.kubeconfig, self.context, configuration, persist_config=False)
         except _BAD_CONFIG as error:
             raise BadKubeConfig(f"cannot use {self}: {_one_line(error)}") from error
         return configuration
+
+    def _places(self) -> list[str]:
+        """One file, or several that are read as one."""
+        return (self.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep)
 
     def __str__(self) -> str:
         place = f"the kubeconfig {self.kubeconfig}" if self.kubeconfig else "the usual kubeconfig"
@@ -149,6 +157,10 @@ class KubeClient:
             yield Answer(raw)
         finally:
             raw.close()
+
+
+def _any_is_there(places: list[str]) -> bool:
+    return any(os.path.isfile(os.path.expanduser(place)) for place in places)
 
 
 def _is_in_cluster() -> bool:
