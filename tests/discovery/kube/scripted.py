@@ -162,7 +162,7 @@ class Driver:
         self.now = 0.0
         self.faults: list[str] = []
         self.held: dict[str, int] = {}
-        self.causes: list[Cause] = []
+        self.causes: deque[Cause] = deque(maxlen=100)
         self.events = 0
         self.machine = ListWatch(
             decode, selector="a in (b)", policy=policy, chance=random.Random(seed).random, now=self.now
