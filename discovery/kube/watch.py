@@ -377,11 +377,13 @@ class ListWatch(Generic[T]):
     def _silence(self, now: float) -> None:
         if not self._heard:
             self._silent += 1
-        if self._silent >= _PATIENCE:
+        enough = self._silent >= _PATIENCE
+        if enough:
             # What a server says to a version that it has not reached: nothing, for as long as we like.
-            self._silent = 0
             self._want(Cause.SILENCE, "")
         self._fail(Kind.SILENCE, f"nothing was heard for {self._policy.quiet_watch:g} s", now, wait=False)
+        if enough:
+            self._silent = 0
 
     def _fail(self, kind: Kind, reason: str, now: float, *, wait: bool = True) -> None:
         if self._is_open(now):
