@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from discovery.kit.service import CannotServe, Tls, stop_on_signals
 from discovery.testing.cluster.failures import ApiFailure
 from discovery.testing.cluster.fake import FakeCluster
 from discovery.testing.cluster.settings import Settings
+from discovery.testing.cluster.text import NotText, read_documents
 
 
 def main(
@@ -38,14 +38,17 @@ def main(
         asyncio.run(
             _serve(FakeCluster(settings=settings, host=host, port=port, tls=tls), load or [], kubeconfig, token)
         )
-    except (CannotServe, ApiFailure, ValueError, OSError) as error:
+    except (CannotServe, ValueError, OSError) as error:
         print(f"fake cluster: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
 
 
 async def _serve(cluster: FakeCluster, files: list[Path], kubeconfig: Path | None, token: str) -> None:
     for file in files:
-        cluster.put_all(_objects(file))
+        try:
+            cluster.put_all(_objects(file))
+        except ApiFailure as failure:
+            raise ValueError(f"{file}: {failure.message}") from failure
     stop = asyncio.Event()
     with stop_on_signals(stop.set):
         async with cluster:
@@ -58,14 +61,14 @@ async def _serve(cluster: FakeCluster, files: list[Path], kubeconfig: Path | Non
 def _objects(file: Path) -> list[dict[str, Any]]:
     """The objects of a file: documents, and lists as kubectl writes them. Raises ValueError."""
     try:
-        documents = [document for document in yaml.safe_load_all(file.read_text()) if document is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        documents = list(read_documents(file.read_bytes()))
+    except NotText as error:
         raise ValueError(f"{file}: {error}") from error
     found: list[dict[str, Any]] = []
     for document in documents:
-        if not isinstance(document, dict):
-            raise ValueError(f"{file}: a document is no object")
-        found += document["items"] if str(document.get("kind", "")).endswith("List") else [document]
+        if not isinstance(document, dict) or not isinstance(document.get("items", []), list):
+            raise ValueError(f"{file}: a document is no object")  # noqa: TRY004 - the file's fault, not a caller's
+        found += document.get("items", [document])
     return found
 
 

@@ -45,7 +45,7 @@ EVERYTHING = rule("*", "*")
 
 @dataclass
 class Access:
-    """Change it at will; it holds from the next request on. `users` names the token's owner in messages."""
+    """Change it at will; it holds from the next request on."""
 
     table: dict[str, Sequence[Rule]] = field(default_factory=dict)
     open: bool = True

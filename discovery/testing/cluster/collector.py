@@ -5,11 +5,10 @@ Owns the decision from the whole state, as plain functions of the store: run aga
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from discovery.testing.cluster.kinds import NAMESPACES, Kind, Object
+from discovery.testing.cluster.kinds import NAMESPACES, Kind, Object, copied
 from discovery.testing.cluster.store import Event, Where
 from discovery.testing.cluster.writes import Target, Writes
 
@@ -107,7 +106,7 @@ class Collector:
         if not left:
             self.writes.finish(kind, what[1])
             return
-        new = copy.deepcopy(thing)
+        new = copied(thing)
         new["metadata"]["finalizers"] = left
         self.writes.store.put(kind.resource, what[1], new)
 
@@ -119,7 +118,7 @@ class Collector:
         thing = self._thing(what)
         if thing is None:
             return
-        new = copy.deepcopy(thing)
+        new = copied(thing)
         new["metadata"]["ownerReferences"] = [one for one in new["metadata"]["ownerReferences"] if one["uid"] != uid]
         if not new["metadata"]["ownerReferences"]:
             del new["metadata"]["ownerReferences"]

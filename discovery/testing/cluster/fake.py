@@ -6,7 +6,6 @@ Owns the life of the server (start, stop, restart, restore) and the ways to chan
 from __future__ import annotations
 
 import asyncio
-import copy
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -22,7 +21,7 @@ from discovery.testing.cluster.collector import Collector
 from discovery.testing.cluster.failures import no_such_path
 from discovery.testing.cluster.faults import Faults
 from discovery.testing.cluster.journal import Entry
-from discovery.testing.cluster.kinds import KINDS, NAMESPACES, Kind, Object
+from discovery.testing.cluster.kinds import KINDS, NAMESPACES, Kind, Object, copied
 from discovery.testing.cluster.kubeconfig import kubeconfig
 from discovery.testing.cluster.rules import RULES, Rule, Surroundings
 from discovery.testing.cluster.server import ApiServer
@@ -87,6 +86,9 @@ class FakeCluster:
         self._around = AsyncExitStack()
         self._failed: Exception | None = None
         self._store.listeners.append(self._heard)
+        self._born()
+
+    def _born(self) -> None:
         for name in _BORN_WITH:
             self.create({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
 
@@ -184,7 +186,7 @@ class FakeCluster:
         target = self._target(thing)
         if self._store.get(target.kind.resource, target.where) is None:
             return self.create(thing)
-        body = copy.deepcopy(thing)
+        body = copied(thing)
         body["metadata"].pop("resourceVersion", None)
         self._writes.replace(target, self._writes.existing(target), self._stripped(body, target), _INSIDE)
         return self._with_status(target, thing)
@@ -247,7 +249,7 @@ class FakeCluster:
         if not target.kind.status or "status" not in thing:
             return self._writes.existing(target)
         status = Target(target.kind, target.version, target.namespace, target.name, "status")
-        new = {"metadata": {}, "status": copy.deepcopy(thing["status"])}
+        new = {"metadata": {}, "status": copied(thing["status"])}
         return self._writes.replace(status, self._writes.existing(target), new, _INSIDE)
 
     # Trouble

@@ -9,8 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 Object = dict[str, Any]
 """A Kubernetes object as JSON. A stored one is never changed: a write stores another."""
+
+
+def copied(thing: Object) -> Object:
+    """A copy that shares nothing with `thing`, which is JSON: by way of its text that is much faster than deepcopy."""
+    copy: Object = orjson.loads(orjson.dumps(thing))
+    return copy
 
 
 def fields_of_metadata(thing: Object) -> Mapping[str, str]:
@@ -19,15 +27,16 @@ def fields_of_metadata(thing: Object) -> Mapping[str, str]:
     return {"metadata.name": metadata.get("name", ""), "metadata.namespace": metadata.get("namespace", "")}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Kind:
     """One kind. `versions`: the preferred first; all hold the same fields, so nothing is converted.
 
     `custom`: defined by a CustomResourceDefinition, which changes habits (list items carry their kind, an update
     needs a resourceVersion, no strategic merge patch). `blank` is what an object of no content has (a bookmark's).
     `fields` gives what field selectors may ask for. `lists` tells server-side apply which lists are not one value:
-    a path (`status.conditions`) and the keys that name an item, none for a set of plain values; `merged` is the
-    same for the strategic merge patch. `atoms` are maps that are one value.
+    a path (`status.conditions`) and the keys that name an item, none for a set of plain values; `key_defaults` is
+    what a key is when an item has none; `merged` is the same for the strategic merge patch. `atoms` are maps that
+    are one value.
     """
 
     kind: str
@@ -44,8 +53,12 @@ class Kind:
     blank: Mapping[str, Any] = field(default_factory=dict)
     fields: Callable[[Object], Mapping[str, str]] = fields_of_metadata
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    key_defaults: Mapping[str, str] = field(default_factory=dict)
     merged: Mapping[str, str] = field(default_factory=dict)
     atoms: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"<Kind {self.resource} {' '.join(self.versions)}>"
 
     @property
     def resource(self) -> str:
@@ -118,6 +131,7 @@ SERVICES = Kind(
     blank={"spec": {}, "status": {"loadBalancer": {}}},
     fields=_service_fields,
     lists={"spec.ports": ("port", "protocol"), **_CONDITIONS},
+    key_defaults={"protocol": "TCP"},
     merged={"spec.ports": "port", "status.conditions": "type"},
     atoms=frozenset({"spec.selector"}),
 )

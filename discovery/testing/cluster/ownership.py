@@ -6,7 +6,6 @@ conflicts, forced take-over, removal of what its manager no longer names.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import orjson
 
 from discovery.testing.cluster.failures import ApiFailure, internal
-from discovery.testing.cluster.kinds import Kind, Object
+from discovery.testing.cluster.kinds import Kind, Object, copied
 
 Path = tuple[str, ...]
 """Elements as FieldsV1 writes them: `f:spec`, `k:{"type":"Valid"}`, `v:"a-finalizer"`."""
@@ -22,6 +21,7 @@ Path = tuple[str, ...]
 _METADATA_LISTS: Mapping[str, tuple[str, ...]] = {"metadata.ownerReferences": ("uid",), "metadata.finalizers": ()}
 _METADATA_OWNED = frozenset({"labels", "annotations", "ownerReferences", "finalizers"})
 _NOTHING = object()
+_KUBECTL_FROM_CLIENT = "kubectl-client-side-apply"
 
 
 @dataclass
@@ -97,10 +97,13 @@ def _list_keys(kind: Kind, dotted: str) -> tuple[str, ...] | None:
     return _METADATA_LISTS.get(dotted) if found is None else found
 
 
-def _element(keys: tuple[str, ...], item: Any) -> str:
-    if not keys:
-        return "v:" + orjson.dumps(item).decode()
-    return "k:" + orjson.dumps({key: item.get(key) for key in sorted(keys)}).decode()
+def _names(kind: Kind, keys: tuple[str, ...], item: Object) -> Object:
+    """What tells this item from the others: its keys, with their defaults."""
+    return {key: item.get(key, kind.key_defaults.get(key)) for key in sorted(keys)}
+
+
+def _element(kind: Kind, keys: tuple[str, ...], item: Any) -> str:
+    return "k:" + orjson.dumps(_names(kind, keys, item)).decode() if keys else "v:" + orjson.dumps(item).decode()
 
 
 def leaves(kind: Kind, value: Any, path: Path = (), dotted: str = "") -> Iterator[tuple[Path, Any]]:
@@ -116,8 +119,8 @@ def leaves(kind: Kind, value: Any, path: Path = (), dotted: str = "") -> Iterato
         yield path, value
         return
     for item in value:
-        here = (*path, _element(keys, item))
-        yield here, {key: item.get(key) for key in keys} if keys else item
+        here = (*path, _element(kind, keys, item))
+        yield here, _names(kind, keys, item) if keys else item
         if keys:
             yield from leaves(kind, item, here, dotted)
 
@@ -190,9 +193,9 @@ def apply(live: Object, wish: Application) -> Object:
         entry.fields -= taken
     mine.fields = set(wanted)
     part: Object = {"status": wish.body.get("status", {})} if wish.subresource else _appliable(kind, wish.body)
-    new: Object = _merged(kind, copy.deepcopy(live), part, "")
+    new: Object = _merged(kind, copied(live), part, "")
     shared = {path for entry in others for path in entry.fields}
-    for path in sorted(had - mine.fields - shared, key=len, reverse=True):
+    for path in sorted(had - mine.fields - shared, key=len):
         if not any(other[: len(path)] == path for other in mine.fields | shared):
             _remove(kind, new, path)
     _write(new, [*others, mine])
@@ -212,13 +215,15 @@ def _no_twins(kind: Kind, body: Object) -> None:
         value: Any = body
         for key in dotted.split("."):
             value = value.get(key) if isinstance(value, dict) else None
-        names = [_element(keys, item) for item in value or ()]
+        names = [_element(kind, keys, item) for item in value or ()]
         if len(names) != len(set(names)):
             raise internal(f"failed to create typed patch object: .{dotted}: duplicate entries for key")
 
 
 def _no_conflicts(kind: Kind, wish: Application, taken: set[Path], others: list[Entry]) -> None:
-    found = [(entry, path) for entry in others for path in sorted(entry.fields & taken)]
+    # kubectl may take over, by its server-side apply, what it has applied from the client's side before.
+    spared = _KUBECTL_FROM_CLIENT if wish.manager == "kubectl" else ""
+    found = [(e, path) for e in others if e.manager != spared for path in sorted(e.fields & taken)]
     if not found:
         return
     causes = [
@@ -239,16 +244,16 @@ def _merged(kind: Kind, live: Any, wish: Any, dotted: str) -> Any:
     if isinstance(wish, dict) and isinstance(live, dict) and dotted not in kind.atoms:
         for key, value in wish.items():
             below = f"{dotted}.{key}" if dotted else key
-            live[key] = _merged(kind, live[key], value, below) if key in live else copy.deepcopy(value)
+            live[key] = _merged(kind, live[key], value, below) if key in live else copied(value)
         return live
     keys = _list_keys(kind, dotted) if isinstance(wish, list) else None
     if keys is None or not isinstance(live, list):
-        return copy.deepcopy(wish)
-    places = {_element(keys, item): index for index, item in enumerate(live)}
+        return copied(wish)
+    places = {_element(kind, keys, item): index for index, item in enumerate(live)}
     for item in wish:
-        index = places.get(_element(keys, item))
+        index = places.get(_element(kind, keys, item))
         if index is None:
-            live.append(copy.deepcopy(item))
+            live.append(copied(item))
         elif keys:
             live[index] = _merged(kind, live[index], item, dotted)
     return live
@@ -274,4 +279,4 @@ def _remove(kind: Kind, thing: Object, path: Path) -> None:
 
 def _item(kind: Kind, items: list[Any], dotted: str, element: str) -> Any:
     keys = _list_keys(kind, dotted) or ()
-    return next((item for item in items if _element(keys, item) == element), None)
+    return next((item for item in items if _element(kind, keys, item) == element), None)

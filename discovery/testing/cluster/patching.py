@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-import yaml
-
 from discovery.testing.cluster.failures import ApiFailure, Cause, bad_request, conflict, invalid, unsupported_media
 from discovery.testing.cluster.kinds import Object
 from discovery.testing.cluster.ownership import Application, apply
 from discovery.testing.cluster.patches import METADATA_MERGED, json_patch, merge_patch, strategic_patch
+from discovery.testing.cluster.shapes import check_shape
+from discovery.testing.cluster.text import NotText, read_json, read_yaml
 from discovery.testing.cluster.writes import Target, Writer, Writes
 
 _MERGE = "application/merge-patch+json"
@@ -41,8 +40,8 @@ def patch(
 
 def _decoded(body: bytes, media: str) -> Any:
     try:
-        return yaml.safe_load(body) if media == _APPLY else orjson.loads(body)
-    except (orjson.JSONDecodeError, yaml.YAMLError) as error:
+        return read_yaml(body) if media == _APPLY else read_json(body)
+    except NotText as error:
         raise bad_request(f"error decoding patch: {error}") from error
 
 
@@ -82,9 +81,8 @@ def _apply(writes: Writes, target: Target, body: Any, query: Mapping[str, str], 
 
 
 def _wish(target: Target, body: Any, query: Mapping[str, str]) -> Object:
-    if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
-        raise bad_request("error decoding YAML: it is no object")
     kind = target.kind
+    check_shape(kind, body)
     expected = kind.kind, kind.api_version(target.version)
     if (body.get("kind"), body.get("apiVersion")) != expected:
         raise bad_request(f"an apply needs the kind and apiVersion of its path: {expected[0]}, {expected[1]}")

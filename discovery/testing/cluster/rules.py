@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from discovery.testing.cluster.failures import (
@@ -55,26 +56,23 @@ Rule = Callable[[Surroundings, Object, Object | None], list[Cause]]
 
 
 def _listed(thing: Object, key: str) -> list[Any]:
-    value = thing.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise bad_request(f"json: cannot unmarshal {type(value).__name__} into field {key} of type array")
-    return value
+    """A list that may be null or missing."""
+    return thing.get(key) or []
 
 
-def _each(thing: Object, key: str) -> list[Object]:
-    items = _listed(thing, key)
-    if not all(isinstance(item, dict) for item in items):
-        raise bad_request(f"json: cannot unmarshal an item of {key} into an object")
-    return items
+def _part(thing: Object, key: str) -> Object:
+    """An object within `thing`, made if it is null or missing."""
+    if thing.get(key) is None:
+        thing[key] = {}
+    part: Object = thing[key]
+    return part
 
 
 def endpoint_slice(around: Surroundings, new: Object, before: Object | None) -> list[Cause]:
-    new.setdefault("addressType", "")
+    new["addressType"] = new.get("addressType") or ""
     # Empty lists are written as null: Go's nil slice of a field without omitempty.
-    new["endpoints"] = _each(new, "endpoints") or None
-    new["ports"] = _each(new, "ports") or None
+    new["endpoints"] = _listed(new, "endpoints") or None
+    new["ports"] = _listed(new, "ports") or None
     causes = []
     if not new["addressType"]:
         causes.append(required("addressType"))
@@ -83,15 +81,14 @@ def endpoint_slice(around: Surroundings, new: Object, before: Object | None) -> 
     if before is not None and before["addressType"] != new["addressType"]:
         causes.append(wrong("addressType", new["addressType"], "field is immutable"))
     for port in new["ports"] or ():
-        port.setdefault("name", "")
-        port.setdefault("protocol", "TCP")
+        port |= {"name": port.get("name") or "", "protocol": port.get("protocol") or "TCP"}
     names = [port["name"] for port in new["ports"] or ()]
     causes += [duplicate(f"ports[{i}].name", n) for i, n in enumerate(names) if n in names[:i]]
     endpoints = new["endpoints"] or []
     if len(endpoints) > MOST_ENDPOINTS:
         causes.append(too_many("endpoints", len(endpoints), MOST_ENDPOINTS))
     for index, endpoint in enumerate(endpoints):
-        endpoint.setdefault("conditions", {})
+        _part(endpoint, "conditions")
         causes += _addresses(around, f"endpoints[{index}].addresses", new["addressType"], endpoint)
     return causes
 
@@ -105,42 +102,49 @@ def _addresses(around: Surroundings, path: str, family: str, endpoint: Object) -
     if family == "FQDN":
         return
     for index, address in enumerate(addresses):
-        where = f"{path}[{index}]"
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            yield wrong(where, address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-            continue
-        if f"IPv{parsed.version}" != family:
-            yield wrong(where, address, f"must be an {family} address")
-        elif parsed.is_loopback and not around.loopback:
-            yield wrong(where, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
-        elif parsed.is_unspecified or parsed.is_link_local or parsed.is_multicast:
-            yield wrong(where, address, "may not be unspecified, link-local or multicast")
+        fault = _address_fault(family, str(address), around.loopback)
+        if fault:
+            yield wrong(f"{path}[{index}]", address, fault)
+
+
+@lru_cache(maxsize=100_000)
+def _address_fault(family: str, address: str, loopback: bool) -> str:
+    """Why an endpoint cannot be there, "" if it can. Remembered: slices are written again with the same addresses."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+    if f"IPv{parsed.version}" != family:
+        return f"must be an {family} address"
+    if parsed.is_loopback:
+        return "" if loopback else "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if parsed.is_unspecified or parsed.is_link_local or parsed.is_multicast:
+        return "may not be unspecified, link-local or multicast"
+    return ""
 
 
 def service(around: Surroundings, new: Object, before: Object | None) -> list[Cause]:
-    spec = new.setdefault("spec", {})
+    spec = _part(new, "spec")
     kind = spec.setdefault("type", "ClusterIP")
     spec.setdefault("sessionAffinity", "None")
-    new.setdefault("status", {}).setdefault("loadBalancer", {})
+    _part(_part(new, "status"), "loadBalancer")
     if kind == "ExternalName":
         return [] if spec.get("externalName") else [required("spec.externalName")]
     spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["sessionAffinity"] == "ClientIP":
-        spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
+        _part(_part(spec, "sessionAffinityConfig"), "clientIP").setdefault("timeoutSeconds", 10800)
     return [*_service_ports(spec), *_service_ips(around, spec, (before or {}).get("spec"))]
 
 
 def _service_ports(spec: Object) -> Iterable[Cause]:
-    ports = _each(spec, "ports")
+    ports = _listed(spec, "ports")
     if not ports and spec.get("clusterIP") != "None":
         yield required("spec.ports")
     seen: set[object] = set()
     for index, port in enumerate(ports):
         port.setdefault("protocol", "TCP")
-        if not isinstance(port.get("port"), int) or not 0 < port["port"] < 65536:
-            yield wrong(f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive")
+        if not 0 < (port.get("port") or 0) < 65536:
+            yield wrong(f"spec.ports[{index}].port", port.get("port") or 0, "must be between 1 and 65535, inclusive")
         port.setdefault("targetPort", port.get("port"))
         name = port.get("name", "")
         if not name and len(ports) > 1:
@@ -163,7 +167,7 @@ def _service_ips(around: Surroundings, spec: Object, before: Object | None) -> I
             yield wrong("spec.clusterIPs[0]", spec["clusterIP"], "may not change once set")
     policy = spec.setdefault("ipFamilyPolicy", "SingleStack")
     configured = around.ip_families if policy != "SingleStack" else around.ip_families[:1]
-    families = spec.setdefault("ipFamilies", list(configured))
+    families = spec["ipFamilies"] = spec.get("ipFamilies") or list(configured)
     if policy == "RequireDualStack" and len(around.ip_families) < 2:
         yield wrong("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
     for index, family in enumerate(families):
@@ -176,18 +180,18 @@ def _service_ips(around: Surroundings, spec: Object, before: Object | None) -> I
 
 
 def namespace(around: Surroundings, new: Object, before: Object | None) -> list[Cause]:
-    new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"]["name"]
-    new.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+    _part(new["metadata"], "labels")["kubernetes.io/metadata.name"] = new["metadata"].get("name", "")
+    _part(new, "spec").setdefault("finalizers", ["kubernetes"])
     phase = "Terminating" if "deletionTimestamp" in new["metadata"] else "Active"
-    new.setdefault("status", {})["phase"] = phase
+    _part(new, "status")["phase"] = phase
     return []
 
 
 def lease(around: Surroundings, new: Object, before: Object | None) -> list[Cause]:
-    spec = new.setdefault("spec", {})
+    spec = _part(new, "spec")
     for name in ("acquireTime", "renewTime"):
         value = spec.get(name)
-        if value is not None and (not isinstance(value, str) or _MICRO_TIME.fullmatch(value) is None):
+        if value is not None and _MICRO_TIME.fullmatch(value) is None:
             raise bad_request(
                 f'Lease in version "v1" cannot be handled as a Lease: spec.{name}: parsing time "{value}" as '
                 '"2006-01-02T15:04:05.000000Z07:00": cannot parse'
@@ -237,7 +241,7 @@ def service_import(around: Surroundings, new: Object, before: Object | None) -> 
         causes.append(too_many("spec.ips", len(spec["ips"]), 2))
     if spec.get("type", "ClusterSetIP") not in {"ClusterSetIP", "Headless"}:
         causes.append(Cause("spec.type", "FieldValueNotSupported", f'Unsupported value: "{spec["type"]}"'))
-    clusters = [item.get("cluster") for item in _each(new.get("status") or {}, "clusters")]
+    clusters = [item.get("cluster") for item in _listed(new.get("status") or {}, "clusters")]
     causes += [duplicate(f"status.clusters[{i}]", name) for i, name in enumerate(clusters) if name in clusters[:i]]
     return causes
 
@@ -249,7 +253,7 @@ def cluster_property(around: Surroundings, new: Object, before: Object | None) -
 
 def _conditions(new: Object) -> list[Cause]:
     causes = []
-    conditions = _each(new.get("status") or {}, "conditions")
+    conditions = _listed(new.get("status") or {}, "conditions")
     kinds = [condition.get("type") for condition in conditions]
     for index, condition in enumerate(conditions):
         path = f"status.conditions[{index}]"
@@ -259,7 +263,7 @@ def _conditions(new: Object) -> list[Cause]:
             if name not in condition
         ]
         reason = condition.get("reason")
-        if isinstance(reason, str) and _REASON.fullmatch(reason) is None:
+        if reason is not None and _REASON.fullmatch(reason) is None:
             causes.append(wrong(f"{path}.reason", reason, f"should match '^{_REASON.pattern}$'"))
         if kinds[index] in kinds[:index]:
             causes.append(duplicate(path, kinds[index]))

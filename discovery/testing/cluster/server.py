@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-import yaml
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -41,6 +40,7 @@ from discovery.testing.cluster.selectors import Selector, parse_selector
 from discovery.testing.cluster.settings import Settings
 from discovery.testing.cluster.store import Store
 from discovery.testing.cluster.streams import Streams, WatchStream
+from discovery.testing.cluster.text import NotText, read_json, read_yaml
 from discovery.testing.cluster.wire_faults import ConnectionCut, Disturbed, refuse_service
 from discovery.testing.cluster.writes import Target, Writer, Writes
 
@@ -272,8 +272,8 @@ def _options(request: Request, body: bytes) -> Object:
 def decode(body: bytes, *, as_yaml: bool = False) -> Object:
     """Raises ApiFailure 400."""
     try:
-        thing = yaml.safe_load(body) if as_yaml else orjson.loads(body)
-    except (orjson.JSONDecodeError, yaml.YAMLError) as error:
+        thing = read_yaml(body) if as_yaml else read_json(body)
+    except NotText as error:
         raise bad_request(f"the object provided is unrecognized: {error}") from error
     if not isinstance(thing, dict):
         raise bad_request("the object provided is unrecognized: it is no object")

@@ -6,7 +6,6 @@ change (status or the rest), optimistic concurrency, finalizers. Patches come he
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,9 +22,10 @@ from discovery.testing.cluster.failures import (
     not_found,
     wrong,
 )
-from discovery.testing.cluster.kinds import NAMESPACES, Kind, Object
+from discovery.testing.cluster.kinds import NAMESPACES, Kind, Object, copied
 from discovery.testing.cluster.ownership import drop_managed_times, record_update
 from discovery.testing.cluster.rules import Rule, Surroundings
+from discovery.testing.cluster.shapes import check_shape
 from discovery.testing.cluster.store import Store
 
 
@@ -109,7 +109,8 @@ class Writes:
         if before is None:
             if not target.kind.create_on_update or target.subresource:
                 raise not_found(target.kind, target.name)
-            body = {**body, "metadata": {**body.get("metadata", {}), "name": target.name}}
+            check_shape(target.kind, body)
+            body = {**body, "metadata": {**(body.get("metadata") or {}), "name": target.name}}
             body["metadata"].pop("resourceVersion", None)
             return self.create(target, body, writer), True
         new = self._from_body(target, body)
@@ -126,7 +127,7 @@ class Writes:
         """PATCH: `change` gets a copy of the object, with kind and apiVersion, and gives the new one."""
         before = self.existing(target)
         shown = {"kind": target.kind.kind, "apiVersion": target.kind.api_version(target.version), **before}
-        new = self._from_body(target, change(copy.deepcopy(shown)))
+        new = self._from_body(target, change(copied(shown)))
         return self.replace(target, before, new, writer)
 
     def replace(self, target: Target, before: Object, new: Object, writer: Writer, *, owned: bool = False) -> Object:
@@ -156,15 +157,14 @@ class Writes:
     def _from_body(self, target: Target, body: Object) -> Object:
         """A copy of the body without kind and apiVersion, which are the path's."""
         kind = target.kind
+        check_shape(kind, body)
         said = body.get("kind", kind.kind), body.get("apiVersion", kind.api_version(target.version))
         if said != (kind.kind, kind.api_version(target.version)):
             raise bad_request(
                 f"{said[0]} in {said[1]} does not fit the path's {kind.kind} in {kind.api_version(target.version)}"
             )
-        new = copy.deepcopy({key: value for key, value in body.items() if key not in {"kind", "apiVersion"}})
-        metadata = new.setdefault("metadata", {})
-        if not isinstance(metadata, dict):
-            raise bad_request("json: cannot unmarshal metadata into an object")
+        new = copied({key: value for key, value in body.items() if key not in {"kind", "apiVersion"}})
+        metadata = new["metadata"] = new.get("metadata") or {}
         for key in [key for key, value in metadata.items() if value in (None, {}, [], "")]:
             del metadata[key]
         if kind.namespaced:
@@ -198,16 +198,16 @@ class Writes:
     def _changeable(self, target: Target, before: Object, new: Object, *, owned: bool) -> Object:
         """The old object with that part of the new one that a request to this path may change."""
         if target.subresource == "status":
-            merged = copy.deepcopy(before)
+            merged = copied(before)
             merged["status"] = new.get("status", {})
             if owned:
                 merged["metadata"]["managedFields"] = new["metadata"]["managedFields"]
             return merged
-        merged = copy.deepcopy(new)
+        merged = copied(new)
         if target.kind.status:
             merged.pop("status", None)
             if "status" in before:
-                merged["status"] = copy.deepcopy(before["status"])
+                merged["status"] = copied(before["status"])
         for key in _SERVERS_OWN:
             merged["metadata"].pop(key, None)
             if key in before["metadata"]:
@@ -215,7 +215,7 @@ class Writes:
         if not owned:
             merged["metadata"].pop("managedFields", None)
             if "managedFields" in before["metadata"]:
-                merged["metadata"]["managedFields"] = copy.deepcopy(before["metadata"]["managedFields"])
+                merged["metadata"]["managedFields"] = copied(before["metadata"]["managedFields"])
         if "deletionTimestamp" in before["metadata"]:
             self._no_new_finalizers(target, before, merged)
         return merged
@@ -261,7 +261,7 @@ class Writes:
         return before, True
 
     def _mark_deleted(self, kind: Kind, target: Target, before: Object, finalizers: list[str]) -> Object:
-        new = copy.deepcopy(before)
+        new = copied(before)
         new["metadata"] |= {"deletionTimestamp": self.stamp(), "deletionGracePeriodSeconds": 0}
         if finalizers:
             new["metadata"]["finalizers"] = finalizers
