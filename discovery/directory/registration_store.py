@@ -16,7 +16,8 @@ from discovery.kit.clock import Clock
 
 
 class StoreUnavailable(DiscoveryError):
-    """The store did not do what it was asked to, and may later. `kind` is throttled, unreachable or refused."""
+    """The store did not do what it was asked to, and may later. `kind` is throttled, unreachable,
+    missing, contended or refused."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)

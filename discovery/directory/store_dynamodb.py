@@ -60,7 +60,7 @@ class Table:
 async def client_of(table: Table) -> AsyncIterator[Any]:
     """An aiobotocore client for the block. Raises CannotKeep when it cannot be made."""
     config = AioConfig(
-        connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 2}, max_pool_connections=20
+        connect_timeout=2, read_timeout=3, retries={"mode": "standard", "max_attempts": 2}, max_pool_connections=20
     )
     made = get_session().create_client("dynamodb", region_name=table.region, endpoint_url=table.endpoint, config=config)
     try:

@@ -16,7 +16,7 @@ Format = Literal["auto", "json", "text"]
 Level = Literal["debug", "info", "warning", "error"]
 
 _PAIRS = "kit_pairs"
-_NOISY = ("httpx", "httpcore", "watchfiles", "uvicorn.access", "uvicorn.error")
+_NOISY = ("httpx", "httpcore", "watchfiles", "uvicorn.access", "uvicorn.error", "aiobotocore", "botocore")
 
 
 class Log:

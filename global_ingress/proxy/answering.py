@@ -9,20 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from global_ingress.proxy.accesslog import Entry
-from global_ingress.proxy.attempt import GATEWAY_STATUSES
-from global_ingress.proxy.choosing import Chooser, Frontend, Place
+from global_ingress.proxy.choosing import Chooser, Place
 from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
 from global_ingress.proxy.errors import Fault, error_body, error_frame, fault_headers
 from global_ingress.proxy.headers import Answer, Head
-from global_ingress.proxy.observer import Observer, read_usage
+from global_ingress.proxy.observer import read_usage
 from global_ingress.proxy.request import Buffer
 from global_ingress.proxy.tally import bump
+from global_ingress.proxy.trying import Trying
 
 if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
 
 STARTS = 64  # beginnings of answers kept per place
 TAIL = 4 * 1024  # bytes of a unary answer's end in which its usage is looked for
+
+HEARTBEAT = b": ping\n"  # one line end: two would end an event that has only an id
 
 _RAW, _PLAIN = Mode.RAW, Mode.PLAIN
 
@@ -46,17 +48,12 @@ class Client(Protocol):
         """The exchange is over; with `keep` the connection may carry the next request. Always the last call."""
 
 
-class Answering:
+class Answering(Trying):
     """The answer to one request. `committed` says that the client has seen some of it, `over` that it has ended."""
 
     # What most requests never change.
     _chooser: Chooser | None = None
-    _place: Place | None = None
-    _frontend: Frontend | None = None
-    _answer: Answer | None = None
-    _observer: Observer | None = None
     _mode = _RAW
-    _holding = -1  # the slot of the frontend that is held
     _attempts = 0  # all tries
     _bytes_out = 0
     _first_at = 0.0
@@ -68,14 +65,10 @@ class Answering:
     _tail = b""
 
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
+        Trying.__init__(self, plane, head, body, head.request_id or plane.request_id(), plane.clock())
         self._client = client
-        self._plane = plane
-        self._head = head
-        self._body = body
         self._bytes_in = len(body)
         self._anthropic = anthropic
-        self._request_id = head.request_id or plane.request_id()
-        self._started = plane.clock()
 
     # A frontend's answer, accepted.
 
@@ -84,9 +77,6 @@ class Answering:
         self._committed = True
         self._first_at = self._last_at = now
         place.track.first(now - self._started)
-        frontend = self._frontend
-        if frontend is not None and answer.status not in GATEWAY_STATUSES:
-            self._plane.praise(frontend)
         mode = self._mode = mode_of(answer, self._head.minor)
         body = raw if mode is _RAW else framed(mode, raw, pieces)
         self._bytes_out += len(body)
@@ -142,6 +132,14 @@ class Answering:
         self._account(status, outcome, None, stream_end)
         self._client.finished(keep=mode is not _PLAIN)
 
+    def _beat(self) -> None:
+        """A comment between two events, so that nobody in between takes the stream for dead (I45)."""
+        observer, connection = self._observer, self._connection
+        if observer is None or connection is None or not observer.between or observer.done:
+            return
+        if self._mode is not _RAW or connection.clean:
+            self._pass(extra_frame(self._mode, HEARTBEAT))
+
     # Anything else.
 
     def _end_badly(self, fault: Fault, message: str, outcome: str, stream_end: str | None) -> None:
@@ -171,12 +169,6 @@ class Answering:
         self._client.finished(keep=True)
 
     # Accounting.
-
-    def _release(self) -> None:
-        """The frontend is held no more."""
-        if self._holding >= 0:
-            self._plane.ledger.end(self._holding)
-            self._holding = -1
 
     def _account(self, status: int, outcome: str, code: str | None, stream_end: str | None) -> None:
         self._over = True

@@ -68,15 +68,15 @@ FAULT_OF = {
 
 
 class Budget:
-    """Tokens for repeats, one bucket per worker: START at the start, `share` for each request, one for each repeat,
-    never more than START + share × the requests of the last WINDOW seconds. So n requests make at most
-    (1 + share) n + START requests to frontends."""
+    """Tokens for repeats, one bucket per worker: `start` at the start, `share` for each request, one for each repeat,
+    never more than start + share × the requests of the last WINDOW seconds. So n requests make at most
+    (1 + share) n + start requests to frontends."""
 
-    __slots__ = ("_past", "requests", "share", "tokens")
+    __slots__ = ("_past", "_start", "requests", "share", "tokens")
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, start: float = START) -> None:
         self.share = share
-        self.tokens = START
+        self.tokens = self._start = start
         self.requests = 0  # of the current second
         self._past = [0] * (WINDOW - 1)
 
@@ -105,7 +105,7 @@ class Budget:
         return True
 
     def _cap(self) -> None:
-        cap = START + self.share * (sum(self._past) + self.requests)
+        cap = self._start + self.share * (sum(self._past) + self.requests)
         if self.tokens > cap:
             self.tokens = cap
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from global_ingress.proxy.headers import Answer
+from global_ingress.proxy.lateness import Lateness
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.routes import FrontendRoute, Member, ModelRoute, PoolRoute
 from global_ingress.proxy.tally import Tally, Track
@@ -64,7 +65,7 @@ class Pool:
 class Place:
     """A member of a model: one pool, in turn with others. `track` counts the model's requests there."""
 
-    __slots__ = ("draw", "index", "pool", "sequence", "single", "starts", "track", "weight")
+    __slots__ = ("draw", "index", "lateness", "pool", "sequence", "single", "starts", "track", "weight")
 
     def __init__(self, index: int, member: Member, pool: Pool, draw: Draw, track: Track) -> None:
         self.index = index
@@ -75,6 +76,7 @@ class Place:
         self.track = track
         # Most pools have one frontend: then there is nothing to choose in them.
         self.single = pool.frontends[0] if len(pool.frontends) == 1 and pool.ready[0] else None
+        self.lateness = Lateness()
         self.starts: dict[Answer, bytes] = {}  # how answers of this place begin towards the client (exchange)
 
 
@@ -116,15 +118,16 @@ class Chooser:
         if self._plain and key is None:
             sequence = self.sequence
             place = self.places[sequence[(self._draw() - 1) % len(sequence)]]
-            frontend = place.single
-            if frontend is not None and not self._ledger.ejected_until(frontend.slot):
-                return place, frontend
-            # Whoever is passed over now is passed over by everybody: the next draw goes on where this one stood.
-            frontend = self._usable(place, ())
-            if frontend is not None:
-                return place, frontend
-        found = self._by_policy(()) if key is None else self._one_of(self._by_hash(key), ())
-        return found or self._panic(())
+            single = place.single
+            if single is not None and not self._ledger.ejected_until(single.slot):
+                return place, single
+            return self._turn_of(place, sequence, self._draw, ()) or self._panic(self._from(place), ())
+        if not self.sequence:
+            return None
+        if key is not None:
+            order = self._by_hash(key)
+            return self._one_of(order, ()) or self._panic(order, ())
+        return self._by_policy()
 
     def next(
         self, after: Place, key: bytes | None, tried: Collection[Frontend], *, again: bool
@@ -133,14 +136,18 @@ class Chooser:
         `again` any usable one at all."""
         order = self._after(after) if key is None else self._by_hash(key)
         found = None
-        if key is None and self._local:
+        if key is None and self._local and self._remote:
             # The neighbour of the own region would get all that the own region cannot take.
-            found = self._turn(self._remote, self._spilled, tried)
+            found = self._turn_of(self._drawn(self._remote, self._spilled), self._remote, self._spilled, tried)
         fresh = [place for place in order if not _tried(place, tried)]
-        found = found or self._one_of(fresh, tried) or self._one_of(order, tried) or self._panic(tried)
+        found = found or self._one_of(fresh, tried) or self._one_of(order, tried) or self._panic(order, tried)
         if found is None and again:
-            found = self._one_of(order, ()) or self._panic(())
+            found = self._one_of(order, ()) or self._panic(order, ())
         return found
+
+    def elsewhere(self, place: Place, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
+        """Where a second try goes beside a running one: the next place of another region."""
+        return self._one_of([other for other in self._after(place) if other.pool.region != place.pool.region], tried)
 
     def _from(self, place: Place) -> list[Place]:
         """All places in the order of turns, from `place`; each once."""
@@ -162,35 +169,52 @@ class Chooser:
 
         return sorted(live, key=rank, reverse=True)
 
-    def _by_policy(self, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
-        if self._policy == "round_robin":
-            return self._turn(self.sequence, self._draw, tried)
-        if self._policy == "local_first":
-            return self._turn(self._local, self._draw, tried) or self._turn(self._remote, self._spilled, tried)
-        return self._least(tried)
+    def _by_policy(self) -> tuple[Place, Frontend] | None:
+        """Any policy, with a limit on what a pool may have in flight or without."""
+        if self._policy == "least_requests":
+            return self._least()
+        local = self._policy == "local_first" and bool(self._local)
+        sequence = self._local if local else self.sequence
+        place = self._drawn(sequence, self._draw)
+        found = self._turn_of(place, sequence, self._draw, ())
+        if found is None and local and self._remote:
+            place = self._drawn(self._remote, self._spilled)
+            found = self._turn_of(place, self._remote, self._spilled, ())
+        return found or self._panic(self._from(place), ())
 
-    def _turn(
-        self, sequence: tuple[int, ...], draw: Draw, tried: Collection[Frontend]
+    def _drawn(self, sequence: tuple[int, ...], draw: Draw) -> Place:
+        return self.places[sequence[(draw() - 1) % len(sequence)]]
+
+    def _turn_of(
+        self, place: Place, sequence: tuple[int, ...], draw: Draw, tried: Collection[Frontend]
     ) -> tuple[Place, Frontend] | None:
-        """Draw until the turn is that of a place that may be used; None when nobody may in two rounds."""
-        places, size = self.places, len(sequence)
-        for _ in range(2 * size):
-            place = places[sequence[(draw() - 1) % size]]
+        """The drawn place if it may be used, else whoever of the sequence may that is drawn next; None if nobody may,
+        and then nothing more is drawn."""
+        for _ in range(2 * len(sequence)):
             frontend = self._usable(place, tried)
             if frontend is not None:
                 return place, frontend
+            if not any(self._could(self.places[index], tried) for index in sequence):
+                return None
+            place = self._drawn(sequence, draw)
         return None
 
-    def _least(self, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
+    def _could(self, place: Place, tried: Collection[Frontend]) -> bool:
+        """Whether the pool has a frontend to use, without taking it."""
+        if self._full(place.pool):
+            return False
+        now = self._clock_ns()
+        return any(
+            ready and frontend not in tried and self._ledger.ejected_until(frontend.slot) <= now
+            for frontend, ready in zip(place.pool.frontends, place.pool.ready, strict=True)
+        )
+
+    def _least(self) -> tuple[Place, Frontend] | None:
         """Fewest in flight for their weight, of two choices above CHOICES pools; equals take turns."""
-        if not self.sequence:
-            return None
-        drawn = self.places[self.sequence[(self._draw() - 1) % len(self.sequence)]]
-        order = self._from(drawn)
-        if len(order) > CHOICES:
-            order = order[:2]
-        order.sort(key=lambda place: self._load(place.pool) / place.weight)
-        return self._one_of(order, tried)
+        order = self._from(self._drawn(self.sequence, self._draw))
+        compared = order[:2] if len(order) > CHOICES else order
+        compared = sorted(compared, key=lambda place: self._load(place.pool) / place.weight)
+        return self._one_of(compared, ()) or self._one_of(order, ()) or self._panic(order, ())
 
     def _one_of(self, order: list[Place], tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
         for place in order:
@@ -233,18 +257,16 @@ class Chooser:
         self._ledger.begin_trial(frontend.slot, now)
         return True
 
-    def _panic(self, tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
+    def _panic(self, order: list[Place], tried: Collection[Frontend]) -> tuple[Place, Frontend] | None:
         """Nothing is usable: those that serve while they terminate come next, then the ejected all the same (I23, I24);
         they too take turns."""
-        if not self.sequence:
-            return None
-        drawn = self.places[self.sequence[(self._draw() - 1) % len(self.sequence)]]
-        order = self._from(drawn)
         for desperate in (False, True):
             for place in order:
                 if self._full(place.pool):
                     continue
-                for frontend, ready in zip(place.pool.frontends, place.pool.ready, strict=True):
+                pairs = list(zip(place.pool.frontends, place.pool.ready, strict=True))
+                start = place.draw() % len(pairs) if len(pairs) > 1 else 0
+                for frontend, ready in pairs[start:] + pairs[:start]:
                     if frontend not in tried and (desperate or (not ready and self._admitted(frontend))):
                         self._tally.panics += desperate
                         return place, frontend

@@ -1,10 +1,14 @@
-"""How an accepted answer reaches the client: as it came, framed anew, or plain for HTTP/1.0. Pure functions."""
+"""The bytes that are sent: a request to a frontend, and an accepted answer to the client. Pure functions.
+
+An answer goes on as it came, framed anew, or plain for HTTP/1.0.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
 
-from global_ingress.proxy.headers import Answer, stream_lines, without_framing
+from global_ingress.proxy.headers import Answer, Head, stream_lines, without_framing
+from global_ingress.proxy.request import Buffer
 
 
 class Mode(Enum):
@@ -16,6 +20,18 @@ class Mode(Enum):
 
 
 _RAW, _CHUNKED, _PLAIN = Mode.RAW, Mode.CHUNKED, Mode.PLAIN
+
+
+def request_bytes(head: Head, authority: bytes, request_id: bytes, body: Buffer, *, whole: bool) -> bytes:
+    """The request towards a frontend; its body is joined to it only with `whole`."""
+    return b"%b%b%b\r\nContent-Length: %d\r\nx-request-id: %b\r\n\r\n%b" % (
+        head.begin,
+        authority,
+        head.forward,
+        len(body),
+        request_id,
+        bytes(body) if whole else b"",
+    )
 
 
 def mode_of(answer: Answer, minor: int) -> Mode:

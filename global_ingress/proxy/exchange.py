@@ -7,7 +7,6 @@ elsewhere, afterwards never (I30, I41).
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from global_ingress.proxy.answering import Answering, Client
@@ -24,56 +23,78 @@ from global_ingress.proxy.attempt import (
 from global_ingress.proxy.choosing import Chooser, Frontend, Place
 from global_ingress.proxy.delivery import Mode, framed
 from global_ingress.proxy.errors import FAULTS, Refusal
-from global_ingress.proxy.gate import Gate, Verdict
+from global_ingress.proxy.gate import Gate
 from global_ingress.proxy.headers import Answer, Head
-from global_ingress.proxy.observer import Observer
-from global_ingress.proxy.request import Buffer, peek, with_model
+from global_ingress.proxy.hedge import Hedge
+from global_ingress.proxy.request import INLINE, Buffer, Recount, Span, peek, with_model
 from global_ingress.proxy.tally import bump
-from global_ingress.proxy.upstream import Connection, connect, take_idle
+from global_ingress.proxy.trying import Trying
 from global_ingress.proxy.wheel import NEVER
 
 if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
 
-JOINED = 64 * 1024  # a body up to this size goes out in one piece with its head
+_RAW = Mode.RAW
 
 
 class Exchange(Answering):
-    """The trip of one request. It holds a frontend (counted in the ledger) from a try's begin to its end."""
+    """The trip of one request."""
 
-    # What most requests never change.
-    _connection: Connection | None = None
-    _connecting: asyncio.Task[None] | None = None
-    _gate: Gate | None = None
     _kept: Gate | None = None  # the last answer that was held back and then tried elsewhere
-    _reached = 0  # tries that reached a frontend
-    _sent_at = 0.0
-    _total_at = NEVER
+    _hedge: Hedge | None = None
+    _hedge_at = NEVER  # when the second try begins, if the first has not answered
+    _seeking_since = 0.0  # when the search for a connection began, if not with the request
+    _beaten = False  # the first try has failed, the second one is still under way
 
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
         Answering.__init__(self, client, plane, head, body, anthropic=anthropic)
         self._tried: list[Frontend] = []
-        self._sent_at = self._started
-        total = plane.timeouts.total
-        if total is not None:
-            self._total_at = self._started + total
 
     # What the client's connection tells.
 
     def start(self) -> None:
         """Peek, choose, try. A refusal is answered at once."""
         self._plane.budget.deposit()
+        if self._plane.hedging is not None:
+            self._plane.hedges.deposit()
         try:
             asked = peek(self._body)
-            self._stream = asked.stream is True
-            chooser = self._chooser = self._find(asked.model)
+        except Refusal as refusal:
+            self._refuse(refusal)
+            return
+        self._stream = asked.streaming
+        if len(self._body) <= INLINE:
+            self._choose(asked.model)
+        else:
+            self._recount(asked.model, Recount(self._body, place=asked.model in self._plane.aliases))
+
+    def _recount(self, model: str, recount: Recount) -> None:
+        """A large body is looked through in steps, with everybody else's turns between them."""
+        if self._over:
+            return
+        try:
+            sure = recount.step()
+        except Refusal as refusal:
+            self._refuse(refusal)
+            return
+        if sure:
+            self._choose(model, recount.span())
+        else:
+            self._plane.loop.call_soon(self._recount, model, recount)
+
+    def _choose(self, model: str, span: Span | None = None) -> None:
+        try:
+            chooser = self._chooser = self._find(model, span)
             found = chooser.first(None if chooser.affinity is None else self._affinity(chooser))
             if found is None:
                 raise _nowhere(chooser)
         except Refusal as refusal:
-            self._answer_fault(refusal.fault, str(refusal), "refused", refusal.param)
+            self._refuse(refusal)
             return
-        self._try(*found)
+        self._begin(*found)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._answer_fault(refusal.fault, str(refusal), "refused", refusal.param)
 
     def pause(self) -> None:
         """The client does not read: neither do we, and the frontend's silence is not its fault."""
@@ -92,7 +113,7 @@ class Exchange(Answering):
         `code` is client_closed or client_stalled."""
         if self._over:
             return
-        self._leave()
+        self._leave_all()
         answer, observer = self._answer, self._observer
         if answer is not None and observer is not None and observer.done and observer.error is None:
             # It has read [DONE] and hung up, as SDKs do, before the end of the body came.
@@ -104,16 +125,16 @@ class Exchange(Answering):
     def cut_for_drain(self) -> None:
         """Time is up while draining."""
         if not self._over:
-            self._leave()
+            self._leave_all()
             self._end_badly(FAULTS["draining"], "the load balancer is shutting down", "drained", "drain")
 
     # Choosing and trying.
 
-    def _find(self, model: str) -> Chooser:
+    def _find(self, model: str, span: Span | None) -> Chooser:
         plane = self._plane
         alias = plane.aliases.get(model)
         if alias is not None:
-            self._body = with_model(self._body, alias)
+            self._body = with_model(self._body, alias, span)
             model = alias
         chooser = plane.choosers.get(model)
         if chooser is None:
@@ -125,173 +146,144 @@ class Exchange(Answering):
     def _affinity(self, chooser: Chooser) -> bytes | None:
         return None if chooser.affinity is None else self._head.affinity.get(chooser.affinity)
 
-    def _try(self, place: Place, frontend: Frontend) -> None:
-        plane = self._plane
-        self._place = place
-        self._frontend = frontend
+    def _begin(self, place: Place, frontend: Frontend) -> None:
         self._attempts += 1
         self._tried.append(frontend)
-        self._holding = frontend.slot
-        plane.ledger.begin(frontend.slot)
-        connection = take_idle(frontend, plane)
-        if connection is not None:
-            self._send(connection)
-        else:
-            self._connect(frontend)
+        self._try(place, frontend)
 
-    def _connect(self, frontend: Frontend) -> None:
-        self._connecting = self._plane.loop.create_task(self._connected(frontend))
-
-    async def _connected(self, frontend: Frontend) -> None:
-        result = await connect(self._plane, frontend)
-        self._connecting = None
-        if isinstance(result, Trouble):
-            self._failed(result)
-        else:
-            self._send(result)
-
-    def _send(self, connection: Connection) -> None:
-        plane, body = self._plane, self._body
-        self._connection = connection
-        self._reached += 1
-        small = len(body) <= JOINED
-        head = self._head
-        data = b"%b%b%b\r\nContent-Length: %d\r\nx-request-id: %b\r\n\r\n%b" % (
-            head.begin,
-            connection.frontend.authority,
-            head.forward,
-            len(body),
-            self._request_id,
-            bytes(body) if small else b"",
-        )
-        self._sent_at = plane.clock()
-        connection.begin(self, data, None if small else body, self._request_id, self._first_byte_at())
-        if self._client.paused:
-            self.pause()
-
-    def _first_byte_at(self) -> float:
-        """When waiting for the first byte ends: the try's own limit, what the client waits for in all, the total."""
-        at = min(self._sent_at + self._plane.timeouts.first_byte, self._total_at)
-        patience = self._head.patience
-        return at if patience is None else min(at, self._started + patience)
+    def _paused(self) -> bool:
+        return self._client.paused
 
     def _begun(self) -> bool:
-        """Whether silence is now that inside an answer; a held stream has not begun before its first event."""
-        return self._committed or (self._gate is not None and not self._gate.stream)
+        return self._committed or Trying._begun(self)
 
-    def _wait(self, now: float) -> None:
-        if self._connection is not None:
-            idle_at = min(now + self._plane.timeouts.idle, self._total_at)
-            self._connection.set_deadline(idle_at if self._begun() else self._first_byte_at())
+    def _patience_ends(self) -> float:
+        """Also when a second try is due, which only the first one may have."""
+        rules, place, at = self._plane.hedging, self._place, self._first_byte_at()
+        if rules is None or place is None or self._attempts > 1 or self._bytes_in > rules.max_body:
+            return at
+        late = place.lateness.limit(rules.quantile)
+        if late is None:
+            return at
+        self._hedge_at = self._sent_at + late
+        return min(at, self._hedge_at)
 
     # What the frontend's connection tells.
 
-    def answer_head(self, answer: Answer) -> None:
-        self._answer = answer
-        status, retries, place = answer.status, self._plane.retries, self._place
-        if 300 <= status < 400 and status != 304:
-            self._drop_connection()
-            self._failed(Trouble.REDIRECT)
-            return
-        if answer.event_stream:
-            self._observer = Observer()
-        if place is None:
-            return
-        if answer.event_stream and 200 <= status < 300:
-            if retries.first_event_gate:
-                self._gate = Gate(answer, place, stream=True)
-        elif status >= 400 and (status in retries.statuses or status == 404) and self._may_repeat(answer):
-            self._gate = Gate(answer, place, stream=False)
-
-    def answer_whole(self, answer: Answer, raw: bytes, pieces: list[bytes], now: float) -> None:
-        """A good answer that is no stream, and came in one read."""
-        self._connection = None
-        self._answer = answer
-        if pieces:
-            self._keep_tail(pieces)
-        if self._place is not None:
-            self._open(answer, self._place, raw, pieces, now)
-        self._complete(answer)
-
     def answer_body(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+        if not self._committed:
+            Trying.answer_body(self, raw, pieces, now)
+            return
         observer = self._observer
         if observer is not None:
             for piece in pieces:
                 observer.feed(piece)
+            if self._place is not None:
+                self._place.track.chunk(now - self._last_at)
         elif pieces:
             self._keep_tail(pieces)
-        if not self._committed:
-            self._undecided(raw, pieces, now)
-        elif raw:
-            place, connection = self._place, self._connection
-            if observer is not None and place is not None:
-                place.track.chunk(now - self._last_at)
-            self._last_at = now
-            self._pass(raw if self._mode is Mode.RAW else framed(self._mode, raw, pieces))
-            if connection is not None and not self._client.paused:
-                idle_at = now + self._plane.timeouts.idle
-                connection.deadline = idle_at if idle_at < self._total_at else self._total_at
-
-    def _undecided(self, raw: bytes, pieces: list[bytes], now: float) -> None:
-        """The client has seen nothing yet: hold this, or accept the answer."""
-        gate = self._gate
-        if gate is None:
-            self._accept(raw, pieces, now)
-        else:
-            gate.hold(raw, pieces)
-            self._judge(gate.verdict(self._observer), now)
+        if not raw:
+            return
+        self._last_at = now
+        self._pass(raw if self._mode is _RAW else framed(self._mode, raw, pieces))
+        connection = self._connection
+        if connection is not None and not self._client.paused:
+            silent_at = now + self._plane.silence
+            connection.deadline = silent_at if silent_at < self._total_at else self._total_at
 
     def answer_end(self) -> None:
-        self._connection = None
-        if self._observer is not None:
-            self._observer.end()
-        if self._gate is not None:
-            self._judge(self._gate.at_end(self._observer), self._plane.clock())
+        Trying.answer_end(self)
         if self._committed and not self._over and self._answer is not None:
+            if self._answer.status == 404 and not self._tail:
+                self._blame(Trouble.NO_WORKERS)
             self._complete(self._answer)
 
-    def answer_trouble(self, trouble: Trouble) -> None:
-        self._drop_connection()
-        if trouble is Trouble.STALE_CONNECTION and self._frontend is not None:
-            # A kept connection was closed just as we used it: once more on a fresh one, and it is no attempt.
-            bump(self._plane.tally.attempts, trouble.value)
-            self._reached -= 1
-            self._connect(self._frontend)
-            return
-        self._failed(trouble)
-
     def timed_out(self, now: float) -> None:
-        begun = self._begun()
-        self._drop_connection()
-        if now >= self._total_at:
-            self._failed(Trouble.TOTAL_TIMEOUT)
-        else:
-            self._failed(Trouble.IDLE_TIMEOUT if begun else Trouble.FIRST_BYTE_TIMEOUT)
-
-    def _judge(self, verdict: Verdict, now: float) -> None:
-        """What the gate says of the answer it holds."""
-        gate = self._gate
-        if gate is None:
+        """The connection's deadline: the end of a wait, or only the time for a second try or for a heartbeat."""
+        if not self._committed and now >= self._hedge_at:
+            self._hedge_at = NEVER
+            if now < self._first_byte_at():
+                self._try_beside()
+                self._wait(now)
+                return
+        if self._committed and now < min(self._last_at + self._plane.timeouts.idle, self._total_at):
+            self._beat()
+            self._wait(now)
             return
-        if verdict is Verdict.WAIT:
-            if not gate.stream and not self._client.paused:
-                self._wait(now)
-        elif verdict is Verdict.OPEN:
-            self._gate = None
-            self._accept(gate.raw(), gate.pieces, now)
-        else:
-            self._drop_connection()
-            if verdict is Verdict.ERROR_EVENT:
-                self._failed(Trouble.ERROR_EVENT)
-            else:
-                self._failed(Trouble.NO_WORKERS if gate.answer.status == 404 else Trouble.STATUS)
+        Trying.timed_out(self, now)
 
-    def _accept(self, raw: bytes, pieces: list[bytes], now: float) -> None:
+    def _accepted(self, answer: Answer, place: Place, raw: bytes, pieces: list[bytes], now: float) -> None:
         """This answer is the one the client gets; its body goes on as it comes."""
+        if self._hedge is not None:
+            self._hedge.give_up()
+            self._hedge = None
+        if self._observer is None and pieces:
+            self._keep_tail(pieces)
+        if self._plane.hedging is not None:
+            place.lateness.add(now - self._sent_at)
+        if answer.status in GATEWAY_STATUSES:
+            self._blame(Trouble.STATUS)
+        elif self._frontend is not None:
+            self._plane.praise(self._frontend)
+        self._open(answer, place, raw, pieces, now)
+        if self._connection is not None and not self._client.paused:
+            self._wait(now)
+
+    def _wait(self, now: float) -> None:
+        if self._committed and self._connection is not None:
+            idle_at = self._last_at + self._plane.timeouts.idle
+            self._connection.set_deadline(min(now + self._plane.silence, idle_at, self._total_at))
+        else:
+            Trying._wait(self, now)
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._clean = self._mode is not _RAW or self._connection.clean
+        Trying._drop_connection(self)
+
+    def _leave_all(self) -> None:
+        self._leave()
+        if self._hedge is not None:
+            self._hedge.give_up()
+            self._hedge = None
+
+    # A second try beside the first.
+
+    def _try_beside(self) -> None:
+        plane, chooser, place = self._plane, self._chooser, self._place
+        if chooser is None or place is None or not (plane.hedges.has() and plane.budget.has()):
+            return
+        found = chooser.elsewhere(place, self._tried)
+        if found is None:
+            return
+        plane.hedges.spend()
+        plane.budget.spend()
+        bump(plane.tally.attempts, "hedge")
+        self._attempts += 1
+        self._tried.append(found[1])
+        hedge = self._hedge = Hedge(self, plane, self._head, self._body, self._request_id, self._started)
+        hedge.begin(*found)
+
+    def hedge_won(self, hedge: Hedge, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """The first try is closed, and everything of the second one becomes ours."""
+        self._leave()
+        self._hedge, self._beaten = None, False
+        hedge.hand_over(self)
         if self._answer is not None and self._place is not None:
-            self._open(self._answer, self._place, raw, pieces, now)
-            if not self._client.paused:
-                self._wait(now)
+            self._accepted(self._answer, self._place, raw, pieces, now)
+
+    def hedge_ended(self) -> None:
+        self.answer_end()
+
+    def hedge_failed(self, hedge: Hedge, trouble: Trouble, gate: Gate | None) -> None:
+        self._hedge = None
+        if self._beaten:
+            self._beaten = False
+            hedge.hand_over(self)
+            self._gate = gate
+            self._failed(trouble)
+        elif hedge.frontend is not None:
+            self._note(trouble, gate, hedge.frontend)
 
     # A try went wrong.
 
@@ -300,18 +292,19 @@ class Exchange(Answering):
         return self._reached < plane.retries.attempts and (answer is None or answer.again) and plane.budget.has()
 
     def _failed(self, trouble: Trouble) -> None:
-        """Repeat elsewhere if that is allowed, else tell the client."""
+        """Repeat elsewhere if that is allowed, else tell the client; a second try that is under way goes on."""
         self._release()
-        plane, gate, frontend, chooser = self._plane, self._gate, self._frontend, self._chooser
-        bump(plane.tally.attempts, trouble.value)
+        gate, frontend, chooser = self._gate, self._frontend, self._chooser
         if frontend is None or chooser is None:
             return
-        if trouble in BLAMED or (gate is not None and gate.status() in GATEWAY_STATUSES):
-            plane.blame(frontend, trouble, chooser)
+        self._note(trouble, gate, frontend)
         if not self._committed:
             if gate is not None and trouble in REPEATABLE:
                 self._kept = gate
             self._gate = self._answer = self._observer = None
+            if self._hedge is not None:
+                self._beaten = True
+                return
             if self._repeated(trouble, gate, chooser):
                 return
             if self._kept is not None:
@@ -320,11 +313,24 @@ class Exchange(Answering):
         outcome = "stream_error" if self._observer is not None else "upstream_error"
         self._end_badly(FAULTS[FAULT_OF[trouble]], WORDS[trouble], outcome, STREAM_END.get(trouble))
 
+    def _note(self, trouble: Trouble, gate: Gate | None, frontend: Frontend) -> None:
+        """Count what happened, and whose fault it was."""
+        bump(self._plane.tally.attempts, trouble.value)
+        blamed = trouble in BLAMED or (gate is not None and gate.status() in GATEWAY_STATUSES)
+        if blamed and self._chooser is not None:
+            self._plane.blame(frontend, trouble, self._chooser)
+
+    def _blame(self, trouble: Trouble) -> None:
+        """The frontend failed in what the client gets all the same."""
+        if self._frontend is not None and self._chooser is not None:
+            self._plane.blame(self._frontend, trouble, self._chooser)
+
     def _repeated(self, trouble: Trouble, gate: Gate | None, chooser: Chooser) -> bool:
         plane, place = self._plane, self._place
         unconnected = trouble in UNCONNECTED
         if unconnected:
-            may = plane.clock() - self._sent_at <= 2 * plane.timeouts.connect
+            since = self._seeking_since or self._started
+            may = plane.clock() - since <= 2 * plane.timeouts.connect
         else:
             may = trouble in REPEATABLE and self._may_repeat(gate.answer if gate is not None else None)
             if trouble is Trouble.ERROR_EVENT and gate is not None:
@@ -334,7 +340,9 @@ class Exchange(Answering):
         found = chooser.next(place, self._affinity(chooser), self._tried, again=not unconnected)
         if found is None or not (unconnected or plane.budget.spend()):
             return False
-        self._try(*found)
+        if not unconnected:
+            self._seeking_since = plane.clock()
+        self._begin(*found)
         return True
 
     def _give_kept(self, kept: Gate) -> None:
@@ -347,21 +355,6 @@ class Exchange(Answering):
         self._answer = kept.answer
         self._open(kept.answer, kept.place, kept.raw(), kept.pieces, self._plane.clock())
         self._complete(kept.answer)
-
-    # Letting go.
-
-    def _drop_connection(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._clean = self._mode is not Mode.RAW or connection.clean
-            connection.abandon()
-
-    def _leave(self) -> None:
-        self._drop_connection()
-        if self._connecting is not None:
-            self._connecting.cancel()
-            self._connecting = None
-        self._release()
 
 
 def _nowhere(chooser: Chooser) -> Refusal:

@@ -16,7 +16,8 @@ from global_ingress.proxy.chunks import ChunkReader
 from global_ingress.proxy.errors import Refusal
 from global_ingress.proxy.headers import Head, Peer, read_head
 
-_UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:[^\r\n]*", re.IGNORECASE)
+_UPGRADE = re.compile(rb"\r\nupgrade(?=:)", re.IGNORECASE)
+_IGNORED = b"\r\nx-offer"  # under this name llhttp checks the line and sees no upgrade
 _LARGE = 64 * 1024  # a body beyond this is gathered in one growing buffer, not as pieces
 
 
@@ -117,10 +118,10 @@ class Framer:
         except Refusal:
             if not _UPGRADE.search(buffer, 0, end) or buffer[:8] == b"CONNECT ":
                 raise
-            # An offer to upgrade is ignored, as a server may; llhttp wants to stop there, so it reads the head without.
+            # An offer to upgrade is ignored, as a server may; llhttp would stop there, so it sees another name.
             self._parser = httptools.HttpRequestParser(self)
             self._begun = self._ended = 0
-            self._feed(_UPGRADE.sub(b"", buffer[:end]) + b"\r\n\r\n")
+            self._feed(_UPGRADE.sub(_IGNORED, buffer[: end + 4]))
         raw = buffer[:end]
         head = read_head(raw, peer, affinity_names)
         self._remember(raw, head, affinity_names)
@@ -210,7 +211,7 @@ class Framer:
         """Keep the head for `repeated`, unless its request would not be the same when sent again."""
         start, end = head.length_at
         self._names = affinity_names
-        if head.minor and not head.expects and not head.request_id and end:
+        if head.minor and not head.expects and not head.request_id and end and not _UPGRADE.search(raw):
             self._prefix, self._suffix, self._same = raw[:start], raw[end:] + b"\r\n\r\n", head
         else:
             self._prefix = b""

@@ -114,9 +114,7 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
         closes=b"close" in named,
         request_id=request_id if _REQUEST_ID.match(request_id) else b"",
         looped=HOP in found,
-        retry_count=int(found[b"x-stainless-retry-count"])
-        if found.get(b"x-stainless-retry-count", b"").isdigit()
-        else 0,
+        retry_count=_count(found.get(b"x-stainless-retry-count", b"")),
         patience=_patience(found),
         affinity=affinity,
         path=target.partition(b"?")[0].decode("ascii"),
@@ -124,6 +122,11 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
         forward=b"".join(b"\r\n" + raw for raw in passing),
         length_at=_length_place(head) if length >= 0 else (0, 0),
     )
+
+
+def _count(digits: bytes) -> int:
+    """A small number of an SDK; what is none counts as 0."""
+    return int(digits) if digits.isdigit() and len(digits) < 10 else 0
 
 
 _Fields = list[tuple[bytes, bytes, bytes]]
@@ -207,6 +210,7 @@ class Answer:
         self.plain = 200 <= status < 300 and not event_stream
 
 
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [\t -~\x80-\xff]*)?\Z")
 _SIFT = re.compile(rb"\r\n(?:connection|keep-alive|proxy-|te:|trailer|upgrade|x-dynamo-)")
 _REPLACED = frozenset({b"x-dynamo-pool-id", b"x-dynamo-pool", b"x-dynamo-target-region", b"x-dynamo-attempts"})
 _SSE_TYPE = re.compile(rb"\r\ncontent-type:[ \t]*text/event-stream[ \t]*(?:;|\r\n|\Z)")
@@ -238,10 +242,11 @@ def read_answer(head: bytes, *, expose_pool: bool) -> Answer | None:
     lines = b"" if cut < 0 else head[cut:]
     if _SIFT.search(low) is not None or b"\r\nx-request-id:" in low:
         lines = _sift(lines, expose_pool=expose_pool)
-    if not head[9:12].isdigit():
-        return None
+    line = _STATUS_LINE.match(head if cut < 0 else head[:cut])
+    if line is None or line[1] == b"101":
+        return None  # a control character in the phrase, or a switch of protocols that nobody asked for
     return Answer(
-        int(head[9:12]),
+        int(line[1]),
         b"HTTP/1.1" + (head if cut < 0 else head[:cut])[8:],
         lines,
         length,
@@ -252,8 +257,7 @@ def read_answer(head: bytes, *, expose_pool: bool) -> Answer | None:
 
 
 def _sift(lines: bytes, *, expose_pool: bool) -> bytes:
-    """The lines without those that are hop by hop, named by Connection, replaced by ours, and without a second request
-    id or an empty one (which is ours, echoed: `read_answer` is given heads without it)."""
+    """The lines without those that are hop by hop, named by Connection or replaced by ours, and with one request id."""
     fields = [(raw.partition(b":")[0].lower(), raw) for raw in lines.split(b"\r\n")[1:]]
     dropped = HOP_BY_HOP - {b"transfer-encoding"}
     if expose_pool:

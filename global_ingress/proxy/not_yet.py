@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 NOT_YET: tuple[str, ...] = (
-    "hedge",
-    "slow_start",
-    "sse.heartbeat",
     "cors",
     "auth",
     "tls",

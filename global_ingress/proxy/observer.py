@@ -38,6 +38,7 @@ class Observer:
         "_data",
         "_event",
         "_filled",
+        "_first_usage",
         "_held",
         "_pending_cr",
         "_usage",
@@ -56,6 +57,7 @@ class Observer:
         self._filled = False
         self._pending_cr = False
         self._held = 0
+        self._first_usage = b""
         self._usage = b""
         self.between = True
         self.done = False
@@ -69,7 +71,7 @@ class Observer:
         if (
             # The common read: whole events that say nothing we look for.
             piece[-2:] == b"\n\n"
-            and piece[:5] == b"data:"
+            and piece[:7] == b"data: {"
             and self.between
             and not self._pending_cr
             and b"rror" not in piece
@@ -92,8 +94,14 @@ class Observer:
             self._dispatch()
 
     def usage(self) -> tuple[int, int] | None:
-        """(input, output) tokens of the last usage that was seen, or None."""
-        return read_usage(self._usage) if self._usage else None
+        """(input, output) tokens of the last usage that was seen, or None; what only the first one told counts too."""
+        if not self._usage:
+            return None
+        last = read_usage(self._usage)
+        if last is None or last[0] or self._first_usage is self._usage:
+            return last
+        first = read_usage(self._first_usage)
+        return last if first is None else (first[0], last[1])
 
     def _scan(self, piece: bytes) -> None:
         if self._pending_cr:
@@ -150,7 +158,10 @@ class Observer:
         if data.strip() == b"[DONE]":
             self.done = True
             return
-        if b'"usage"' in data and b'"usage":null' not in data:
+        if len(data) > CARRY:
+            return
+        if b'"usage"' in data and _USAGE.search(data) is not None:
+            self._first_usage = self._first_usage or data
             self._usage = data
         if self.error is None and (event == b"error" or b"rror" in data or b"failed" in data):
             self.error = read_error(event, data)
@@ -201,6 +212,7 @@ class _Reply(msgspec.Struct, gc=False):
 
 _decode_reply = msgspec.json.Decoder(_Reply).decode
 _decode_usage = msgspec.json.Decoder(_Usage).decode
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _FLAT = re.compile(rb'"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 
 
@@ -210,6 +222,8 @@ def read_usage(data: bytes) -> tuple[int, int] | None:
     try:
         usage = _decode_reply(data).usage
     except (msgspec.DecodeError, RecursionError):
+        usage = None
+    if usage is None:
         usage = _usage_in(data)
     if usage is None:
         return None

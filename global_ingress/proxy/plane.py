@@ -10,9 +10,9 @@ import asyncio
 import ipaddress
 import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from global_ingress.proxy.accesslog import AccessLog
 from global_ingress.proxy.attempt import UNCONNECTED, Budget, Trouble
@@ -21,7 +21,7 @@ from global_ingress.proxy.counts import Notice
 from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
 from global_ingress.proxy.headers import Answer, Peer
 from global_ingress.proxy.ledger import Ledger
-from global_ingress.proxy.routes import Limits, ModelRoute, Retries, Routes, Timeouts
+from global_ingress.proxy.routes import Hedge, Limits, ModelRoute, Retries, Routes, Timeouts
 from global_ingress.proxy.tally import OTHER, Tally, bump
 from global_ingress.proxy.turns import Turn
 from global_ingress.proxy.upstream import close_idle
@@ -81,6 +81,11 @@ class Plane:
         self.limits: Limits
         self.retries: Retries
         self.expose_pool = True
+        self.silence = 0.0  # seconds after which a silent stream is looked at: its idle limit, or a heartbeat before
+        self.hedging: Hedge | None = None
+        self.hedges = Budget(0.0, 1.0)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed = failed
         self.draining = False  # SIGTERM came: readiness is 503
         self.closing = False  # the delay is over: answers carry Connection: close
         self.buffered = 0
@@ -105,6 +110,10 @@ class Plane:
         self.affinity_names = frozenset(c.affinity for c in self.choosers.values() if c.affinity is not None)
         self.timeouts, self.limits, self.retries = routes.timeouts, routes.limits, routes.retries
         self.expose_pool = routes.expose_pool
+        beat = routes.heartbeat
+        self.silence = routes.timeouts.idle if beat is None else min(beat, routes.timeouts.idle)
+        self.hedging = routes.hedge
+        self.hedges.share = routes.hedge.max_share if routes.hedge is not None else 0.0
         self.budget.share = routes.retries.budget
         self._trusted = tuple(ipaddress.ip_network(cidr) for cidr in routes.trusted_proxies)
         self.routes = routes
@@ -190,6 +199,18 @@ class Plane:
         """For https frontends: the machine's authorities, host names checked."""
         return ssl.create_default_context()
 
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task that is held until it ends; an error of ours in it is told."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._failed(error)
+
     def praise(self, frontend: Frontend) -> None:
         """It answered as a living frontend does."""
         if self.ledger.streak(frontend.slot):
@@ -231,3 +252,4 @@ class Plane:
         if now - self._second >= 1.0:
             self._second = now
             self.budget.second()
+            self.hedges.second()

@@ -6,32 +6,40 @@ inside strings and unknown fields are the frontend's business and pass.
 
 from __future__ import annotations
 
-import json
 import re
 
 import msgspec
 import orjson
 
 from global_ingress.proxy.errors import Refusal
+from global_ingress.proxy.toplevel import TopLevel
 
 Buffer = bytes | bytearray
+Span = tuple[int, int]
+
+INLINE = 1 << 20  # bytes up to which a body is read in one go
+STRIDE = 1 << 20  # bytes of a larger one that are searched in one go
+TOKENS = 5_000  # strings and braces of it that are read in one go
 
 _NAME = b'"model"'
 # An escape that could spell a letter of "model": the decoders read \u006dodel as model, so the count must see it.
 _ESCAPED = re.compile(rb"\\u00(?:6[dfcDFC45])")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NEXT = re.compile(rb'["{}\[\]]')
 
 
 class Peek(msgspec.Struct, gc=False):
-    """`model` as the client wrote it; `stream` is True if it asked for a stream (what is SSE, the answer says)."""
+    """`model` as the client wrote it, `stream` as JSON, whatever it is."""
 
     model: str = ""
-    stream: object = False
+    stream: msgspec.Raw = msgspec.Raw(b"false")
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the client asked for a stream; what is one, the answer's content type says."""
+        return bytes(self.stream) == b"true"
 
 
 class _Loose(msgspec.Struct):
-    model: object = msgspec.UNSET
+    model: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decode = msgspec.json.Decoder(Peek).decode
@@ -39,7 +47,10 @@ _decode_loosely = msgspec.json.Decoder(_Loose).decode
 
 
 def peek(body: Buffer) -> Peek:
-    """Read `model` and `stream`. Raises Refusal: invalid_json or missing_model (naming `model`)."""
+    """Read `model` and `stream`. Raises Refusal: invalid_json or missing_model (naming `model`).
+
+    Above INLINE bytes it does not ask whether `model` is named twice: that takes long, `Recount` does it in steps.
+    """
     try:
         asked = _decode(body)
     except msgspec.ValidationError:
@@ -50,68 +61,80 @@ def peek(body: Buffer) -> Peek:
         raise Refusal("invalid_json", "the body is nested too deeply") from None
     if not asked.model:
         raise _wrong_kind(body)
-    first = body.find(_NAME)
-    doubtful = first < 0 or body.find(_NAME, first + 7) >= 0
-    if (doubtful or (b"\\" in body and _ESCAPED.search(body) is not None)) and _names(body) != 1:
-        raise Refusal("invalid_json", "the body names `model` more than once", "model")
+    if len(body) <= INLINE:
+        first = body.find(_NAME)
+        doubtful = first < 0 or body.find(_NAME, first + 7) >= 0
+        if (doubtful or (b"\\" in body and _ESCAPED.search(body) is not None)) and _count(body) != 1:
+            raise _twice()
     return asked
+
+
+class Recount:
+    """Whether a large body names `model` once, found in steps of bounded length; with `place` also where it is."""
+
+    __slots__ = ("_at", "_body", "_exact", "_seen")
+
+    def __init__(self, body: Buffer, *, place: bool) -> None:
+        self._body = body
+        self._at = 0
+        self._seen = 0
+        self._exact = TopLevel(body, "model") if place else None
+
+    def span(self) -> Span | None:
+        """Where the value is, if that was asked for or had to be found."""
+        return self._exact.spans[0] if self._exact is not None else None
+
+    def step(self) -> bool:
+        """Look on; True when it is sure that `model` is named once. Raises Refusal when it is not."""
+        if self._exact is not None:
+            if not self._exact.step(TOKENS):
+                return False
+            if self._exact.count != 1:
+                raise _twice()
+            return True
+        body, at = self._body, self._at
+        end = at + STRIDE
+        # Each stride sees a little of the next one, so that nothing hides in between.
+        self._seen += body.count(_NAME, at, end + len(_NAME) - 1)
+        if self._seen > 1 or _ESCAPED.search(body, at, end + 5) is not None:
+            self._exact = TopLevel(body, "model")
+            return False
+        self._at = end
+        if end < len(body):
+            return False
+        if self._seen != 1:
+            self._exact = TopLevel(body, "model")
+            return False
+        return True
+
+
+def _count(body: Buffer) -> int:
+    return TopLevel(body, "model").finish().count
+
+
+def _twice() -> Refusal:
+    return Refusal("invalid_json", "the body names `model` more than once", "model")
 
 
 def _wrong_kind(body: Buffer) -> Refusal:
     """What is wrong with a body that is JSON: it is no object, or its model is missing, empty or no string."""
     try:
-        model = _decode_loosely(body).model
+        model = bytes(_decode_loosely(body).model)
     except msgspec.ValidationError:
         return Refusal("invalid_json", "the body must be a JSON object")
-    if model is msgspec.UNSET:
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Refusal("invalid_json", f"the body is not valid JSON: {error}")
+    if not model:
         return Refusal("missing_model", "the body has no `model`", "model")
-    if model == "":
+    if model == b'""':
         return Refusal("missing_model", "`model` is empty", "model")
+    if model[:1] == b'"':
+        return _twice()  # the last one is fine, so another one was not
     return Refusal("missing_model", "`model` must be a string", "model")
 
 
-def _names(body: Buffer) -> int:
-    """How often the top-level object holds the key `model`; exact, and only worth its time when that is in doubt."""
-    last: list[tuple[str, object]] = []
-
-    def keep(pairs: list[tuple[str, object]]) -> None:
-        nonlocal last
-        last = pairs  # the top-level object is the one that closes last
-
-    try:
-        json.loads(bytes(body).decode("utf-8", "replace"), object_pairs_hook=keep)
-    except RecursionError:
-        raise Refusal("invalid_json", "the body is nested too deeply") from None
-    except ValueError as error:
-        raise Refusal("invalid_json", f"the body is not valid JSON: {error}") from None
-    return sum(key == "model" for key, _ in last)
-
-
-def with_model(body: Buffer, model: str) -> bytes:
-    """The body with the value of its top-level `model` replaced; every other byte stays. The body has passed `peek`."""
-    start, end = _model_span(body)
+def with_model(body: Buffer, model: str, span: Span | None = None) -> bytes:
+    """The body with the value of its top-level `model` replaced; every other byte stays. The body has passed `peek`;
+    `span` is where the value is, if that is known."""
+    start, end = span or TopLevel(body, "model").finish().spans[0]
     return b"".join((body[:start], orjson.dumps(model), body[end:]))
-
-
-def _model_span(body: Buffer) -> tuple[int, int]:
-    """Where the value of the top-level `model` stands; it is a string, and the body is valid JSON with one such key."""
-    depth = 0
-    at = 0
-    while (found := _NEXT.search(body, at)) is not None:
-        if found[0] != b'"':
-            depth += 1 if found[0] in b"{[" else -1
-            at = found.end()
-            continue
-        name = _STRING.match(body, found.start())
-        if name is None:
-            break
-        at = name.end()
-        if depth != 1 or orjson.loads(name[0]) != "model":
-            continue
-        colon = re.compile(rb"\s*:\s*").match(body, at)
-        if colon is None:
-            continue  # a value of that name, not the key
-        value = _STRING.match(body, colon.end())
-        if value is not None:
-            return value.span()
-    raise Refusal("invalid_json", "the body has no `model` to rewrite", "model")

@@ -99,6 +99,15 @@ class Ejection(msgspec.Struct, frozen=True):
     max_share: float
 
 
+class Hedge(msgspec.Struct, frozen=True):
+    """A second try when a first event is later than `quantile` of the pool's recent ones; of at most `max_share` of all
+    requests, and of bodies up to `max_body` bytes."""
+
+    quantile: float
+    max_share: float
+    max_body: int
+
+
 class Routes(msgspec.Struct, frozen=True):
     """Everything at once. `known`: a first pool table has come. `listing` is the JSON of GET /v1/models or None while
     nothing is known; `described` the JSON of each model it lists."""
@@ -113,11 +122,13 @@ class Routes(msgspec.Struct, frozen=True):
     expose_pool: bool
     trusted_proxies: tuple[str, ...]
     access_log: bool
-    drain_timeout: float  # seconds for what runs when the supervisor is gone and nobody will say more
     pools: tuple[PoolRoute, ...]
     models: tuple[ModelRoute, ...]
     listing: bytes | None = None
     described: dict[str, bytes] = msgspec.field(default_factory=dict)
+    drain_timeout: float = 30.0  # seconds for what runs when the supervisor is gone and nobody will say more
+    heartbeat: float | None = None  # seconds of silence after which a stream gets a comment
+    hedge: Hedge | None = None
 
 
 class Drain(msgspec.Struct, frozen=True):

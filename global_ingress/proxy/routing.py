@@ -20,6 +20,9 @@ from global_ingress.proxy.settings_sections import Model, Settings
 Schedule = Callable[[tuple[str, ...], Mapping[str, int]], tuple[int, tuple[str, ...]]]
 """(key, weights) → number of the counter and the order of the members."""
 
+Ramp = Callable[[str, Mapping[str, int]], Mapping[str, int]]
+"""(model id, weights by pool id) → weights as slow start has them now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -45,7 +48,7 @@ class View:
 
 
 def make_routes(
-    view: View, *, generation: int, slot_of: Callable[[str], int | None], schedule: Schedule
+    view: View, *, generation: int, slot_of: Callable[[str], int | None], schedule: Schedule, ramp: Ramp
 ) -> routes.Routes:
     """One message for the workers."""
     settings = view.settings
@@ -63,8 +66,10 @@ def make_routes(
         trusted_proxies=tuple(str(network) for network in settings.trusted_proxies),
         access_log=settings.log.access is not None,
         drain_timeout=settings.drain.timeout,
+        heartbeat=settings.sse.heartbeat,
+        hedge=_hedge(settings),
         pools=pools,
-        models=tuple(_model(model, verdict, schedule) for model, verdict in view.models),
+        models=tuple(_model(model, verdict, schedule, ramp) for model, verdict in view.models),
         listing=view.listing,
         described=dict(view.described),
     )
@@ -93,13 +98,14 @@ def _address(url: str) -> tuple[str, int, bool]:
     return parts.hostname or "", parts.port or (443 if tls else 80), tls
 
 
-def _model(model: Model, verdict: ModelVerdict, schedule: Schedule) -> routes.ModelRoute:
+def _model(model: Model, verdict: ModelVerdict, schedule: Schedule, ramp: Ramp) -> routes.ModelRoute:
     members = tuple(_member(model, each, schedule) for each in verdict.routable)
     turn = -1
     sequence: tuple[int, ...] = ()
     if members:
         index = {member.pool: n for n, member in enumerate(members)}
-        turn, order = schedule(("model", model.id), {member.pool: member.weight for member in members})
+        weights = ramp(model.id, {member.pool: member.weight for member in members})
+        turn, order = schedule(("model", model.id), weights)
         sequence = tuple(index[pool] for pool in order)
     return routes.ModelRoute(
         id=model.id,
@@ -135,6 +141,13 @@ def _timeouts(settings: Settings) -> routes.Timeouts:
         keep_alive=given.keep_alive,
         upstream_keep_alive=given.upstream_keep_alive,
     )
+
+
+def _hedge(settings: Settings) -> routes.Hedge | None:
+    given = settings.hedge
+    if given is None:
+        return None
+    return routes.Hedge(quantile=int(given.after[1:]) / 100, max_share=given.max_share, max_body=given.max_body)
 
 
 def _limits(settings: Settings) -> routes.Limits:

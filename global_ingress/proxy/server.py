@@ -7,6 +7,9 @@ after it was read empty for a while, so that the answer is not lost in a reset.
 
 from __future__ import annotations
 
+import fcntl
+import sys
+import termios
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +123,7 @@ class ClientConnection:
 
     def pause_writing(self) -> None:
         self.paused = True
-        self._left = self._transport.get_write_buffer_size()
+        self._left = unsent(self._transport)
         self._await(self._plane.timeouts.client_write)
         if self._exchange is not None:
             self._exchange.pause()
@@ -320,7 +323,7 @@ class ClientConnection:
 
     def _stalled(self) -> None:
         """Nothing was taken for `client_write`: as gone as a client can be. A slow one that moves is left alone."""
-        left = self._transport.get_write_buffer_size()
+        left = unsent(self._transport)
         if left < self._left:
             self._left = left
             self._await(self._plane.timeouts.client_write)
@@ -366,3 +369,13 @@ class ClientConnection:
         plane.log.add(
             refused_entry(plane.wall(), request_id.decode(), method, path, status, outcome, code, self.address)
         )
+
+
+def unsent(transport: Any) -> int:
+    """Bytes that the client has not taken: those that wait here, and those in the kernel."""
+    waiting: int = transport.get_write_buffer_size()
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.fileno() >= 0:
+        queued = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4))
+        waiting += int.from_bytes(queued, sys.byteorder)
+    return waiting

@@ -18,6 +18,7 @@ from global_ingress.proxy import hold, listing, routable, routing
 from global_ingress.proxy.knowledge import Subject
 from global_ingress.proxy.labels import Labels, PoolLabel
 from global_ingress.proxy.ledger import Ledger
+from global_ingress.proxy.ramp import Ramps
 from global_ingress.proxy.routable import Evidence
 from global_ingress.proxy.routes import Routes
 from global_ingress.proxy.routing import Picture
@@ -71,6 +72,7 @@ class Steering:
         self._send = send
         self._notice = notice
         self._last_good = hold.LastGood()
+        self._ramps = Ramps()
         self._held: dict[str, float] = {}
         self._sentences: dict[str, int] = {}
 
@@ -105,8 +107,14 @@ class Steering:
         )
         generation = self.routes.generation + 1 if self.routes else 1
         self._schedules.begin()
+        self._ramps.begin()
+        now, duration = self._clock.monotonic(), self.settings.slow_start
         routes = routing.make_routes(
-            view, generation=generation, slot_of=self.slots.of, schedule=self._schedules.schedule
+            view,
+            generation=generation,
+            slot_of=self.slots.of,
+            schedule=self._schedules.schedule,
+            ramp=lambda model, weights: self._ramps.weights(model, weights, now, duration),
         )
         self._schedules.end()
         self._labels.learn(
@@ -155,8 +163,8 @@ class Steering:
 
     @property
     def restless(self) -> bool:
-        """Whether time alone may change something: pools are held, or rows wait to be freed."""
-        return bool(self._held) or self.slots.leaving > 0
+        """Whether time alone may change something: pools are held or ramp up, or rows wait to be freed."""
+        return bool(self._held) or self._ramps.ramping or self.slots.leaving > 0
 
     # ---- parts of a look
 

@@ -79,7 +79,7 @@ class Tally:
         self.ejections: dict[str, int] = {}
         self.stream_ends: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
-        self.upstream = {"idle": 0, "active": 0, "connecting": 0}
+        self.upstream = {"idle": 0, "active": 0, "connecting": 0, "closing": 0}
         self.client_connections = 0
         self.client_disconnects = 0
         self.ejection_capped = 0

@@ -8,6 +8,7 @@ exchange's business; it is told head, body as it comes, and the end or the troub
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 import httptools
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
 
 HEAD_LIMIT = 64 * 1024  # bytes of an answer's head
+INTERIM = 16  # interim answers read over in one read
 _LAST_CHUNK = b"0\r\n\r\n"
+_EXTRA = re.compile(rb"\r\n\r\n(?:\r\n)+\Z")
+_FRAMING = b"0123456789abcdefABCDEF\r\n"  # what may stand between two pieces of a chunked body, without extensions
 # How a read ends where a chunk of ours may follow. A chunk is over when llhttp says so and nothing of the next one's
 # size line has come; an event ends with a line end, so before the chunk's own CRLF there is another one, which no size
 # line has.
@@ -57,6 +61,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_abandoned",
         "_at_boundary",
         "_begun",
         "_done",
@@ -92,6 +97,7 @@ class Connection:
         self.deadline = NEVER
         self.look = NEVER
         self._paused = False
+        self._abandoned = False
         self._parser: Any = None
         self._feed: Any = None
         self._pieces: list[bytes] = []
@@ -115,7 +121,7 @@ class Connection:
     ) -> None:
         """Send one request: `data` is its head and, if it is small, its body; else `body` follows without a copy."""
         self.reader = reader
-        self._echo = request_id
+        self._echo = b": " + request_id
         if self.used:
             self._reset()
         self._plane.tally.upstream["active"] += 1
@@ -133,8 +139,12 @@ class Connection:
             self._plane.wheel.watch(self)
 
     def abandon(self) -> None:
-        """The exchange wants no more of this answer: the frontend learns it at once."""
-        self._let_go()
+        """No more of this answer is wanted: the frontend learns it at once. That the connection really is closed is
+        counted."""
+        if self._let_go() is None:
+            return
+        self._abandoned = True
+        self._plane.tally.upstream["closing"] += 1
         self.transport.abort()
 
     def pause(self) -> None:
@@ -180,7 +190,10 @@ class Connection:
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.deadline = NEVER
-        if self.reader is None:
+        if self._abandoned:
+            self._abandoned = False
+            self._plane.tally.upstream["closing"] -= 1
+        elif self.reader is None:
             try:
                 self.frontend.idle.remove(self)
                 self._plane.tally.upstream["idle"] -= 1
@@ -214,7 +227,8 @@ class Connection:
 
     def on_body(self, piece: bytes) -> None:
         self._at_boundary = False
-        self._pieces.append(piece)
+        if not self._done:  # what follows the message is not its body
+            self._pieces.append(piece)
 
     def on_chunk_complete(self) -> None:
         self._at_boundary = True
@@ -241,34 +255,39 @@ class Connection:
                 self._head = data
             return
         answer = self._answer(data[:end]) if end <= HEAD_LIMIT else None
-        if answer is None or answer.status == 101:
+        for _ in range(INTERIM):
+            if answer is None or answer.status >= 200:
+                break
+            # 100 Continue and its like are not the answer (B72).
+            if not self._parsed(data[: end + 4]) or self._begun != 1:
+                answer = None
+                break
+            self._begun = 0
+            data = data[end + 4 :]
+            end = data.find(b"\r\n\r\n")
+            if end < 0:
+                self._head = data
+                return
+            answer = self._answer(data[:end]) if end <= HEAD_LIMIT else None
+        if answer is None or answer.status < 200:
             self._fail(Trouble.BAD_RESPONSE)
-        elif answer.status < 200:
-            self._skip_interim(data, end + 4)
         else:
             self._start_body(answer, data, end + 4)
 
     def _answer(self, head: bytes) -> Answer | None:
         """The head, read; heads that are equal but for our own request id, echoed, are read once."""
         plane = self._plane
-        echo = self._echo
-        if echo in head:
-            head = head.replace(echo, b"")
+        at = head.find(self._echo)
+        if at >= 0:
+            start, end = head.rfind(b"\r\n", 0, at), at + len(self._echo)
+            if start >= 0 and head[start + 2 : at].lower() == b"x-request-id" and head[end : end + 2] in (b"", b"\r\n"):
+                head = head[:start] + head[end:]
         answer = plane.answers.get(head)
         if answer is None:
             answer = read_answer(head, expose_pool=plane.expose_pool)
             if answer is not None:
                 plane.remember(head, answer)
         return answer
-
-    def _skip_interim(self, data: bytes, end: int) -> None:
-        """100 Continue and its like are not the answer (B72)."""
-        if not self._parsed(data[:end]) or self._begun != 1:
-            self._fail(Trouble.BAD_RESPONSE)
-            return
-        self._begun = 0
-        if end < len(data):
-            self._read_head(data[end:])
 
     def _start_body(self, answer: Answer, data: bytes, start: int) -> None:
         empty = answer.status in (204, 304)
@@ -295,7 +314,7 @@ class Connection:
             reader.answer_whole(answer, data[start:], self._pieces, self._plane.clock())
             return
         reader.answer_head(answer)
-        self._pass_on(data[start:], parsed=parsed, excess=excess, was_clean=True)
+        self._pass_on(data[start:], parsed=parsed, excess=excess)
 
     def _read_chunks(self, reader: Reader, data: bytes) -> None:
         """One read of a body that ends by its last chunk, or by the connection's end."""
@@ -321,7 +340,7 @@ class Connection:
             data = data[:left]
         self._left = left - len(data)
         self._pieces = []
-        self._pass_on(data, parsed=self._parsed(data), excess=excess, was_clean=True)
+        self._pass_on(data, parsed=self._parsed(data), excess=excess)
 
     def _parsed(self, data: bytes) -> bool:
         try:
@@ -330,37 +349,35 @@ class Connection:
             return False
         return True
 
-    def _pass_on(self, raw: bytes, *, parsed: bool, excess: bool, was_clean: bool) -> None:
+    def _pass_on(self, raw: bytes, *, parsed: bool, excess: bool, was_clean: bool = True) -> None:
         """Forward one read of the body if both readings of it agree; else only what was whole before the fault."""
         reader = self.reader
         if reader is None:
             return
-        if not parsed or self._begun != 1 or (self._done and self._left < 0 and not _ends_exactly(raw)):
-            raw, excess = self._salvage(was_clean=was_clean), True
-            if not self._done or not was_clean:
-                if raw:
-                    reader.answer_body(raw, self._pieces, self._plane.clock())
+        if self._left >= 0:
+            if not parsed or self._begun != 1 or (self._left == 0) != self._done:
                 self._fail(Trouble.BAD_RESPONSE)
                 return
-        elif self._left >= 0 and (self._left == 0) != self._done:
-            self._fail(Trouble.BAD_RESPONSE)
-            return
+        elif not parsed or self._begun != 1:
+            end = _end_of(raw, self._pieces, whole=self._done)
+            excess = True
+            self.clean = raw[end - 3 : end] in _AFTER_EVENT if end else was_clean
+            if not self._done or not end:
+                if end:
+                    reader.answer_body(raw[:end], self._pieces, self._plane.clock())
+                self._fail(Trouble.BAD_RESPONSE)
+                return
+            raw = raw[:end]
+        elif self._done and not _ends_exactly(raw):
+            excess = True  # trailers, or line ends after the message: not kept, since nobody knows what else follows
+            raw = _EXTRA.sub(b"\r\n\r\n", raw)
         else:
             self.clean = self._at_boundary and (not raw or raw[-3:] in _AFTER_EVENT)
         reader.answer_body(raw, self._pieces, self._plane.clock())
-        if self._done and self.reader is reader:
+        reader = self.reader  # it may have been handed over, or let go
+        if self._done and reader is not None:
             self._finish(keep=self._keep and not excess)
             reader.answer_end()
-
-    def _salvage(self, *, was_clean: bool) -> bytes:
-        """What a read held before it went wrong or past the message's end, framed anew; nothing when it began inside a
-        chunk, whose size the client has been told already."""
-        self.clean = was_clean
-        if not was_clean:
-            self._pieces = []
-            return b""
-        chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in self._pieces)
-        return chunks + _LAST_CHUNK if self._done else chunks
 
     def _finish(self, *, keep: bool) -> None:
         """The answer is whole: keep the connection if it may be used again."""
@@ -386,6 +403,23 @@ class Connection:
 def _whole(left: int, data: bytes) -> bool:
     """Whether a message that llhttp calls ended has ended by our own reading too: by its length or its last chunk."""
     return left == 0 or (left < 0 and data[-5:] == _LAST_CHUNK)
+
+
+def _end_of(raw: bytes, pieces: list[bytes], *, whole: bool) -> int:
+    """Where in this read of a chunked body the good part ends: with the message if it is `whole`, else with the last
+    piece. 0 when that cannot be told: when a piece looks as the framing between the pieces might."""
+    at = 0
+    for piece in pieces:
+        if not piece.strip(_FRAMING):
+            return 0
+        at = raw.find(piece, at) + len(piece)
+    if not whole:
+        return at + 2 if at and raw[at : at + 2] == b"\r\n" else at
+    end = raw.find(b"\r\n\r\n", at)
+    if end >= 0:
+        return end + 4
+    # The end began in the read before.
+    return 2 if raw[:2] == b"\r\n" else 1 if raw[:1] == b"\n" else 0
 
 
 def _ends_exactly(raw: bytes) -> bool:
@@ -422,7 +456,7 @@ async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
             await plane.loop.create_connection(factory, frontend.host, frontend.port, ssl=context)
     except TimeoutError:
         return Trouble.CONNECT_TIMEOUT
-    except OSError:
+    except (OSError, UnicodeError):  # a name that cannot be one, too
         return Trouble.UNREACHABLE
     finally:
         plane.tally.upstream["connecting"] -= 1

@@ -1,6 +1,6 @@
 """One coarse timer for everything that waits: connections stand in it, not requests (I44).
 
-Each connection is in the wheel at most once and moves its own `deadline` by plain assignment; only a deadline earlier
+Each connection stands in the wheel and moves its own `deadline` by plain assignment; only a deadline earlier
 than the next look at the connection needs `watch`. So a request costs no timer, and limits hold to one tick.
 """
 

@@ -185,6 +185,24 @@ class Envoy(Peer):
         def address(port: int) -> dict[str, object]:
             return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
 
+        most = 1_000_000
+        limits = {"max_connections": most, "max_pending_requests": most, "max_requests": most}
+        cluster = {
+            "name": "frontends",
+            "connect_timeout": "5s",
+            "lb_policy": "ROUND_ROBIN",
+            "circuit_breakers": {"thresholds": [limits]},
+            "load_assignment": {
+                "cluster_name": "frontends",
+                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}} for port in self.frontends]}],
+            },
+        }
+        chain = {"filters": [{"name": "http", "typed_config": self._connections()}]}
+        listener = {"name": "data", "address": address(self.port), "filter_chains": [chain]}
+        return {"static_resources": {"listeners": [listener], "clusters": [cluster]}}
+
+    def _connections(self) -> dict[str, object]:
+        """How clients' connections are served."""
         kinds = "type.googleapis.com/envoy.extensions"
         filters = f"{kinds}.filters"
         manager: dict[str, object] = {
@@ -211,21 +229,7 @@ class Envoy(Peer):
                 "path": str(self.home / "access.log"),
             }
             manager["access_log"] = [{"name": "file", "typed_config": sink}]
-        most = 1_000_000
-        limits = {"max_connections": most, "max_pending_requests": most, "max_requests": most}
-        cluster = {
-            "name": "frontends",
-            "connect_timeout": "5s",
-            "lb_policy": "ROUND_ROBIN",
-            "circuit_breakers": {"thresholds": [limits]},
-            "load_assignment": {
-                "cluster_name": "frontends",
-                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}} for port in self.frontends]}],
-            },
-        }
-        chain = {"filters": [{"name": "http", "typed_config": manager}]}
-        listener = {"name": "data", "address": address(self.port), "filter_chains": [chain]}
-        return {"static_resources": {"listeners": [listener], "clusters": [cluster]}}
+        return manager
 
 
 class EnvoyLogging(Envoy):

@@ -1,3 +1,5 @@
+"""From slices to a table: which slices make a pool, what each slice was used for, and what is warned of."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Pool keys and pool ids."""
+
 from __future__ import annotations
 
 import pytest

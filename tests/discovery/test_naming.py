@@ -1,3 +1,5 @@
+"""Which slice is whose, in every mode."""
+
 from __future__ import annotations
 
 from typing import Any

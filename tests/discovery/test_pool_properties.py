@@ -1,3 +1,5 @@
+"""Tables: diff, apply, revision and completeness, for any tables."""
+
 from __future__ import annotations
 
 from dataclasses import replace

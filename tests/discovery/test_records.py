@@ -1,3 +1,5 @@
+"""What lists and watches have told: whole lists replace, events change, nothing else removes."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

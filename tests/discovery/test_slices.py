@@ -1,3 +1,5 @@
+"""EndpointSlice objects: what is read, and what is refused with its reason."""
+
 from __future__ import annotations
 
 import json

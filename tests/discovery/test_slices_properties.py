@@ -1,3 +1,5 @@
+"""Any JSON is a slice or is refused as malformed, never another error."""
+
 from __future__ import annotations
 
 import copy

@@ -1,3 +1,5 @@
+"""The JSON of tables: written, read, and refused with the place of the fault."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""What is written is read back as it was; any bytes are a table or a refusal."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -25,6 +25,7 @@ from global_ingress.proxy.turns import Turn, new_turn
 from tests.proxy.making import frontend, pool, settings, table
 
 A, B = pool("a", frontend(1), frontend(2)), pool("b", frontend(3))
+C = pool("c", frontend(4))
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Rig:
     def next_clusters(self, count: int, id: str = "m") -> list[str]:
         """Draw as the workers do."""
         model, counters = self.model(id), self.sent[-1][1]
-        turn, clusters = Turn(counters[model.turn]), self.clusters(id)
+        turn, clusters = Turn(os.dup(counters[model.turn])), self.clusters(id)
         return [clusters[model.sequence[(turn.draw() - 1) % len(model.sequence)]] for _ in range(count)]
 
 
@@ -239,3 +240,23 @@ def test_two_pools_on_one_address_share_its_row(rig: Rig) -> None:
     twin: Pool = pool("twin", frontend(1))
     rig.steering(settings([{"id": "m"}])).change(table=table(A, twin))
     assert [[f.slot for f in p.frontends] for p in rig.routes.pools] == [[0, 1], [0]]
+
+
+async def test_a_pool_that_joins_ramps_up_with_time(rig: Rig) -> None:
+    steering = rig.steering(settings([{"id": "m"}], slow_start="10s"))
+    steering.change(table=table(A, B))
+    assert len(rig.model().sequence) == 2, "those of the beginning do not ramp"
+    assert not steering.restless
+    await rig.clock.advance(100)
+    steering.change(table=table(A, B, C))
+    shares = []
+    for _ in range(12):
+        order = rig.model().sequence
+        shares.append(round(order.count(rig.clusters().index("c")) / len(order), 2))
+        await rig.clock.advance(1)
+        if steering.restless:
+            steering.recompute()
+    assert shares[0] == 0.05
+    assert shares == sorted(shares)
+    assert shares[-1] == 0.33
+    assert not steering.restless

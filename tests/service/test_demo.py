@@ -19,7 +19,7 @@ import pytest
 from tests.demo.ports import free_base_port
 from tests.service.processes import command_line, descendants, still_there
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.outside, pytest.mark.timeout(180)]
 
 
 class Running:

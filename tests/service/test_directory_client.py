@@ -11,6 +11,7 @@ import pytest
 
 from discovery.client import Following, follow
 from discovery.pool import PoolTable
+from tests.demo.ports import free_base_port
 from tests.service.running import directory, slice_object, write
 
 
@@ -70,8 +71,9 @@ async def test_tls_is_served_and_verified(tmp_path: Path) -> None:
 async def test_a_restart_with_a_broken_file_removes_nobody(tmp_path: Path) -> None:
     write(tmp_path / "a.json", slice_object("c1", "10.0.0.1"))
     write(tmp_path / "b.json", slice_object("c2", "10.1.0.1"))
-    async with directory(tmp_path) as (url, _):
-        address = url.removeprefix("http://")
+    # A port that the kernel gives to nobody while the directory is away.
+    address = f"127.0.0.1:{free_base_port()}"
+    async with directory(tmp_path, "--listen", address) as (url, _):
         following = follow([url], chance=lambda: 0.0)
         await following.__aenter__()
         await until(following, "c1", "c2")

@@ -12,6 +12,8 @@ import pytest
 
 from tests.service.running import directory, finished, running, slice_object, write
 
+pytestmark = pytest.mark.outside
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "endpointslices"
 
 

@@ -7,8 +7,11 @@ import shutil
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.service.running import directory, slice_object, write
+
+pytestmark = pytest.mark.outside
 
 
 async def clusters(client: httpx.AsyncClient) -> list[str]:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 
 from discovery.wire import decode_routers, decode_table
 from tests.service.running import directory, slice_object, write
+
+pytestmark = pytest.mark.outside
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import pytest
 
 from tests.validate.world import MODEL, Wrong, world
 
+pytestmark = pytest.mark.outside
+
 
 async def validate(*arguments: str) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(

@@ -1,0 +1,51 @@
+"""The installed commands work, and the examples are right."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT, named
+
+SCRIPTS = sorted(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"])
+MODULES = ["global_ingress", "discovery"]
+SETTINGS = [*(ROOT / "examples").glob("*.yaml")]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_each_console_script_tells_its_version_and_its_help(script: str) -> None:
+    program = str(Path(sys.executable).with_name(script))
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    told = run(program, "--version")
+    assert (told.returncode, told.stdout.split()[-1]) == (0, version)
+    helped = run(program, "--help")
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert "Usage" in helped.stdout
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_is_a_module_too(module: str) -> None:
+    assert run(sys.executable, "-m", module, "--help").returncode == 0
+
+
+def test_there_are_examples() -> None:
+    assert {path.name for path in SETTINGS} >= {"ingress.yaml", "ingress-minimal.yaml", "models.yaml"}
+
+
+@pytest.mark.parametrize("example", SETTINGS, ids=named)
+def test_each_example_passes_check(example: Path) -> None:
+    checked = run(sys.executable, "-m", "global_ingress", "check", named(example))
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("example", SETTINGS, ids=named)
+def test_each_example_names_the_schema(example: Path) -> None:
+    assert example.read_text().startswith("# yaml-language-server: $schema=ingress.schema.json\n")
