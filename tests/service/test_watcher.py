@@ -264,7 +264,8 @@ async def test_the_routers_are_listed_where_they_run(tmp_path: Path) -> None:
         cluster.put(own)
         put(cluster, "c1")
         async with watched(cluster, tmp_path, rules=rules, namespaces=("inference",)) as found:
-            table = await found.until(lambda table: bool(table.routers and table.pools))
+            table = await found.until(lambda table: table.complete)
+            assert [pool.key.cluster for pool in table.pools] == ["c1"]
             assert [(one.url, one.cluster) for one in table.routers] == [("http://10.9.0.1:8000", "hub")]
             assert [entry.namespace for entry in cluster.requests].count("dynamo") == 2, "own and imported ones"
 

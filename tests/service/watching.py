@@ -85,6 +85,7 @@ async def watched(
         store.publish(found.assembled.pools, found.assembled.routers, complete=source.complete)
 
     publisher = Publisher(publish, SYSTEM_CLOCK)
+    settings: dict[str, Any] = {"policy": QUICK, "chance": lambda: 0.5} | more
     source = WatchedSource(
         mode,
         targets(mode, namespaces, router if router[0] and router[1] else None),  # type: ignore[arg-type]
@@ -92,7 +93,7 @@ async def watched(
         rules,
         SYSTEM_CLOCK,
         publisher.touch,
-        **({"policy": QUICK, "chance": lambda: 0.5} | more),
+        **settings,
     )
     found = Watched(source, store, cluster)
     async with (

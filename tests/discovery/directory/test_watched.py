@@ -10,8 +10,8 @@ from tests.discovery.making import make_slice
 RULES = NamingRules()
 
 
-def pools(*numbers: int, **more: object) -> list[Slice]:
-    return [make_slice(cluster=f"c{n}", name=f"s{n}", **more) for n in numbers]
+def pools(*numbers: int) -> list[Slice]:
+    return [make_slice(cluster=f"c{n}", name=f"s{n}") for n in numbers]
 
 
 def test_one_watch_of_all_or_one_for_each_namespace() -> None:

@@ -212,7 +212,7 @@ class Driver:
                 self._wake = self.now + step.seconds
             return True
         self.poke()
-        if self._open is None:
+        if not self._is_open():
             return True
         moments = [(self.machine.deadline, "overdue")]
         if not self._open.dead and self._open.version is not None:
@@ -232,6 +232,9 @@ class Driver:
                 self._feed(self.server.bookmark(self._open.version))
         self._after()
         return True
+
+    def _is_open(self) -> bool:
+        return self._open is not None
 
     def _send(self, ask: Ask) -> None:
         fault = self.faults.pop(0) if self.faults else ""

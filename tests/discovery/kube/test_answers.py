@@ -45,7 +45,8 @@ def test_any_bytes_are_an_answer_or_not_an_answer(data: bytes) -> None:
 @given(st.binary(max_size=80), st.lists(st.integers(0, 80), max_size=8), st.integers(1, 40))
 def test_however_bytes_are_cut_the_lines_are_the_same(data: bytes, cuts: list[int], limit: int) -> None:
     def lines(*pieces: bytes) -> list[bytes | str]:
-        splitter, found = Lines(limit), []
+        splitter = Lines(limit)
+        found: list[bytes | str] = []
         try:
             for piece in pieces:
                 splitter.feed(piece)

@@ -97,7 +97,7 @@ def test_a_list_is_told_when_it_is_whole_and_goes_on_as_a_watch() -> None:
     ask(machine, 0)
     machine.head(200, None, 0)
     assert hear(machine, line("ADDED", thing("a")) + line("ADDED", thing("b")), 0) == []
-    assert machine.health.right_at is None
+    assert not machine.health.right_at
     [event] = hear(machine, end_of_list(), 1)
     assert event == Replaced([("a", 1), ("b", 1)], [], Cause.FIRST, "20", "")
     assert hear(machine, line("MODIFIED", thing("a", 2, "21")), 2) == [Upserted(("a", 2))]
@@ -220,7 +220,7 @@ def test_a_version_that_is_no_use_means_a_list_without_one_at_once(code: int, as
 
 def test_versions_that_expire_again_and_again_wait_longer_and_longer() -> None:
     machine = make()
-    waits = []
+    waits: list[float] = []
     now = 0.0
     for _ in range(8):
         ask(machine, now)
@@ -229,8 +229,6 @@ def test_versions_that_expire_again_and_again_wait_longer_and_longer() -> None:
         assert isinstance(step, Wait)
         waits.append(step.seconds)
         now += step.seconds
-        if len(waits) == 1:
-            continue
     assert waits[0] == 0
     assert sorted(waits) == waits
     assert waits[-1] <= 30
