@@ -22,9 +22,18 @@ from discovery.kit.log import configure
 
 _RELEASE = version("global-ingress")
 _FILES = "With --pool-discovery files"
+_KUBERNETES = "With --pool-discovery mcs or karmada"
+_KARMADA = "With --pool-discovery karmada or files"
+_SLICES = "With --pool-discovery mcs, karmada or files"
 _REGISTRATIONS = "With --pool-discovery registrations"
 _DYNAMODB = "With --registration-storage dynamodb"
-_MODES_OF_PANEL: dict[object, tuple[str, ...]] = {_FILES: ("files",), _REGISTRATIONS: ("registrations",)}
+_MODES_OF_PANEL: dict[object, tuple[str, ...]] = {
+    _FILES: ("files",),
+    _KARMADA: ("karmada", "files"),
+    _KUBERNETES: ("mcs", "karmada"),
+    _REGISTRATIONS: ("registrations",),
+    _SLICES: ("mcs", "karmada", "files"),
+}
 _STORAGES_OF_PANEL: dict[object, tuple[str, ...]] = {_DYNAMODB: ("dynamodb",)}
 
 
@@ -57,8 +66,7 @@ def directory(
     pool_discovery: Annotated[
         str,
         _flag(
-            "Where pools come from: registrations, files, or both with a comma between; karmada and mcs are refused "
-            "by this version.",
+            "Where pools come from: registrations, mcs, karmada or files; several with commas between.",
             var="POOL_DISCOVERY",
             metavar="MODE",
         ),
@@ -134,24 +142,24 @@ def directory(
         ),
     ] = None,
     relay_service: Annotated[
-        str, _flag("What a pool's relay Service is called.", var="RELAY_SERVICE", panel=_FILES, metavar="PATTERN")
+        str, _flag("What a pool's relay Service is called.", var="RELAY_SERVICE", panel=_SLICES, metavar="PATTERN")
     ] = "{name}-pool-relay",
     frontend_service: Annotated[
         str,
-        _flag("What a pool's frontend Service is called.", var="FRONTEND_SERVICE", panel=_FILES, metavar="PATTERN"),
+        _flag("What a pool's frontend Service is called.", var="FRONTEND_SERVICE", panel=_SLICES, metavar="PATTERN"),
     ] = "{name}-frontend",
     relay_port: Annotated[
-        str, _flag("Name or number of the relay's port.", var="RELAY_PORT", panel=_FILES, metavar="PORT")
+        str, _flag("Name or number of the relay's port.", var="RELAY_PORT", panel=_SLICES, metavar="PORT")
     ] = "grpc",
     frontend_port: Annotated[
-        str, _flag("Name or number of the frontend's port.", var="FRONTEND_PORT", panel=_FILES, metavar="PORT")
+        str, _flag("Name or number of the frontend's port.", var="FRONTEND_PORT", panel=_SLICES, metavar="PORT")
     ] = "http",
     cluster_region: Annotated[
         list[str] | None,
         _flag(
             "Region of a cluster whose slices carry no region label; repeatable.",
             var="CLUSTER_REGION",
-            panel=_FILES,
+            panel=_SLICES,
             metavar="CLUSTER=REGION",
         ),
     ] = None,
@@ -160,23 +168,70 @@ def directory(
         _flag(
             "Preferred family of dual-stack frontends: ipv4 or ipv6.",
             var="ADDRESS_FAMILY",
-            panel=_FILES,
+            panel=_SLICES,
             metavar="FAMILY",
         ),
     ] = "ipv4",
     namespace: Annotated[
         list[str] | None,
-        _flag("Only slices of this namespace; repeatable.", var="NAMESPACE", panel=_FILES, metavar="NAME"),
+        _flag("Only slices of this namespace; repeatable.", var="NAMESPACE", panel=_SLICES, metavar="NAME"),
     ] = None,
     karmada_cluster: Annotated[
         list[str] | None,
         _flag(
             "A member cluster's name: helps to split the names of Karmada's slices; repeatable.",
             var="KARMADA_CLUSTER",
-            panel=_FILES,
+            panel=_KARMADA,
             metavar="NAME",
         ),
     ] = None,
+    cluster_id: Annotated[
+        str | None,
+        _flag(
+            "The cluster that this runs in: whose the Global Router's own slices are.",
+            var="CLUSTER_ID",
+            panel=_SLICES,
+            metavar="NAME",
+        ),
+    ] = None,
+    router_namespace: Annotated[
+        str | None,
+        _flag("Namespace of the Global Router's Service.", var="ROUTER_NAMESPACE", panel=_SLICES, metavar="NAME"),
+    ] = None,
+    router_service: Annotated[
+        str | None,
+        _flag(
+            "The Global Router's Service: its own slices where it runs, imported ones elsewhere.",
+            var="ROUTER_SERVICE",
+            panel=_SLICES,
+            metavar="NAME",
+        ),
+    ] = None,
+    router_port: Annotated[
+        str, _flag("Name or number of the router's port.", var="ROUTER_PORT", panel=_SLICES, metavar="PORT")
+    ] = "http",
+    kubeconfig: Annotated[
+        str | None,
+        _flag(
+            "Where the slices are read, if not in this pod's own cluster; else $KUBECONFIG.",
+            var="KUBECONFIG",
+            panel=_KUBERNETES,
+            metavar="PATH",
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        _flag("Context of the kubeconfig, if not its current one.", var="CONTEXT", panel=_KUBERNETES, metavar="NAME"),
+    ] = None,
+    confirm_mass_removal: Annotated[
+        bool,
+        typer.Option(
+            "--confirm-mass-removal",
+            envvar="GLOBAL_DISCOVERY_CONFIRM_MASS_REMOVAL",
+            help="Hold a list that would remove more than half of more than ten pools until a second one agrees.",
+            rich_help_panel=_KUBERNETES,
+        ),
+    ] = False,
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,

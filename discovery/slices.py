@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -219,7 +220,8 @@ def _endpoint(item: object, address_type: str, namespace: str) -> Endpoint:
         _condition(conditions, "serving", True),
         _condition(conditions, "terminating", False),
         None if ref is None else _ref(ref, namespace),
-        _word(item.get("zone"), "zone") or None,
+        # A million endpoints have few zones and kinds between them.
+        sys.intern(_word(item.get("zone"), "zone")) or None,
         _word(item.get("hostname"), "hostname") or None,
     )
 
@@ -255,7 +257,7 @@ def _ref(value: object, namespace: str) -> Ref:
         raise _SkipEndpoint(Skip.MALFORMED, f"targetRef must be an object, got {_kind_of(value)}")
     own = _word(value.get("namespace"), "targetRef.namespace")
     return Ref(
-        _word(value.get("kind"), "targetRef.kind"),
+        sys.intern(_word(value.get("kind"), "targetRef.kind")),
         # The slice's own string: ten thousand endpoints need not hold ten thousand copies.
         namespace if not own or own == namespace else own,
         _word(value.get("name"), "targetRef.name"),

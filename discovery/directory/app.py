@@ -16,6 +16,7 @@ from typing import Any
 
 from discovery.directory.assemble import Assembled, Verdict, assemble
 from discovery.directory.files import CannotRead, FilesSource
+from discovery.directory.naming import Reason
 from discovery.directory.publisher import Publisher
 from discovery.directory.registration_store import CannotKeep, MemoryStore, RegistrationStore
 from discovery.directory.registrations import join
@@ -25,11 +26,13 @@ from discovery.directory.status import files_document, table_document
 from discovery.directory.store import Store
 from discovery.directory.taking import Taking, opened_store
 from discovery.directory.tokens import BadTokens
+from discovery.directory.watching import CannotWatch, watching
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from discovery.kit.log import logger
 from discovery.kit.metrics import Metrics
 from discovery.kit.service import CannotServe, Tls, serve, stop_on_signals
 from discovery.kit.tasks import background
+from discovery.kube.errors import BadKubeConfig
 from discovery.pool import Router
 from discovery.slices import Slice
 from discovery.wire import SourceState
@@ -68,6 +71,7 @@ class DirectoryService:
         if settings.has_registrations:
             kept = kept or MemoryStore(clock)
             self.taking = Taking(settings, kept, clock, self.metrics, self.publisher.touch, self._routers)
+        self.watching = watching(settings, self._rules, clock, self.metrics, self.publisher.touch)
         self._declare_metrics()
         registering = self.taking.registering if self.taking else None
         self.server = Server(
@@ -80,10 +84,14 @@ class DirectoryService:
     async def _publish(self) -> None:
         """The whole state of the sources becomes the next table."""
         directory = self.source.directory if self.source else None
+        watching = self.watching
+        # All of one moment: what comes while the table is made is published next.
+        complete = (directory is None or directory.complete) and (watching is None or watching.complete)
         slices = list(self._told(directory.slices())) if directory else []
+        slices.extend(watching.told() if watching else ())
         assembled = await asyncio.to_thread(assemble, slices, self._rules, self._assembled)
         self._assembled = assembled
-        pools, complete = assembled.pools, directory is None or directory.complete
+        pools = assembled.pools
         if self.taking is not None:
             # Read and swapped in without a wait between: a lease may end at any moment.
             pools = join(pools, self.taking.source.live().values())
@@ -97,13 +105,16 @@ class DirectoryService:
                 pools=len(table.pools),
                 routers=len(table.routers),
             )
+        if watching is not None and not watching.not_listed:
+            watching.settled()
 
     def _told(self, slices: Iterator[Slice]) -> Iterator[tuple[str, Slice]]:
         return (("file", one) for one in slices if not self._namespaces or one.namespace in self._namespaces)
 
     def _sources(self) -> list[SourceState]:
-        sources = [one for one in (self.source, self.taking.source if self.taking else None) if one is not None]
-        return [SourceState(one.name, one.complete, round(one.age, 3)) for one in sources]
+        watched = self.watching.sources if self.watching else []
+        sources = [self.source, self.taking.source if self.taking else None, *watched]
+        return [SourceState(one.name, one.complete, round(one.age, 3)) for one in sources if one is not None]
 
     def _routers(self) -> tuple[Router, ...]:
         return self.store.table.routers
@@ -113,6 +124,8 @@ class DirectoryService:
             return "The directory is stopping."
         if self.source is not None and not self.source.listed:
             return f"The files of {self._settings.files} have not been read yet."
+        if self.watching is not None and (waiting := self.watching.not_listed):
+            return f"Not listed in full yet: {', '.join(waiting)}."
         if self.taking is not None and not self.taking.source.listed:
             return "The registrations have not been read yet."
         return None if self._assembled is not None else "The first table is not made yet."
@@ -126,7 +139,8 @@ class DirectoryService:
             "sources": [{"name": one.name, "complete": one.complete, "age_s": one.age_s} for one in self._sources()],
             "files": files_document(str(self._settings.files), self.source.directory) if self.source else None,
             "registrations": self.taking.document() if self.taking else None,
-            "verdicts": dict(Counter(one.reason or one.state for one in self._verdicts())),
+            "watches": self.watching.document() if self.watching else None,
+            "verdicts": dict(self._verdict_counts()),
             "unused": [
                 {
                     "namespace": one.namespace,
@@ -147,12 +161,38 @@ class DirectoryService:
     def _verdicts(self) -> tuple[Verdict, ...]:
         return self._assembled.verdicts if self._assembled else ()
 
+    def _verdict_counts(self) -> Counter[str]:
+        counts = Counter(str(one.reason or one.state) for one in self._verdicts())
+        if self.watching is not None and self.watching.malformed:
+            counts[Reason.MALFORMED] += self.watching.malformed
+        return counts
+
     def _declare_metrics(self) -> None:
-        metrics, store = self.metrics, self.store
+        metrics, store, publisher = self.metrics, self.store, self.publisher
         metrics.gauge("global_discovery_pools", "Pools in the table", lambda: len(store.table.pools))
         metrics.gauge("global_discovery_routers", "Routers in the table", lambda: len(store.table.routers))
         metrics.gauge("global_discovery_revision", "Revision of the table", lambda: store.table.revision)
         metrics.gauge("global_discovery_complete", "1 while the list is complete", lambda: store.table.complete)
+        metrics.gauge(
+            "global_discovery_address_conflicts",
+            "Addresses that are in several clusters",
+            lambda: self._assembled.address_conflicts if self._assembled else 0,
+        )
+        metrics.read(
+            "gauge",
+            "global_discovery_slices",
+            "Slices by what became of them",
+            ("verdict",),
+            lambda: [((key,), n) for key, n in self._verdict_counts().items()],
+        )
+        metrics.read("counter", "global_discovery_publishes", "Tables computed", (), lambda: [((), publisher.count)])
+        metrics.read(
+            "counter",
+            "global_discovery_publish_latency_seconds",
+            "From a change to its table, summed",
+            (),
+            lambda: [((), publisher.latency)],
+        )
         if self.source is not None:
             self._declare_file_metrics(self.source)
 
@@ -175,13 +215,6 @@ class DirectoryService:
             "1 while --files cannot be read",
             lambda: source.directory.fault is not None,
         )
-        metrics.read(
-            "gauge",
-            "global_discovery_slices",
-            "Slices by what became of them",
-            ("verdict",),
-            lambda: [((str(key),), n) for key, n in Counter(v.reason or v.state for v in self._verdicts()).items()],
-        )
 
     async def run(self) -> int:
         """Serve until SIGTERM or SIGINT; the exit code."""
@@ -198,6 +231,8 @@ class DirectoryService:
             tls = Tls(Path(settings.tls_cert_path), Path(settings.tls_key_path))
         if self.source is not None:
             await self.source.check()
+        if self.watching is not None:
+            await self.watching.check()
         async with AsyncExitStack() as stack:
             stack.enter_context(stop_on_signals(stop.set))
             if self.taking is not None:
@@ -214,6 +249,8 @@ class DirectoryService:
             else:
                 # No file will ever say that there is something to publish.
                 self.publisher.touch()
+            if self.watching is not None:
+                await stack.enter_async_context(self.watching.running(fail))
             _log.info(
                 "listening", url=bound.url, epoch=self.store.table.epoch, sources=[s.name for s in self._sources()]
             )
@@ -228,6 +265,6 @@ async def serve_directory(settings: Settings, release: str) -> int:
         async with opened_store(settings, SYSTEM_CLOCK) as kept:
             service = DirectoryService(settings, release, epoch=secrets.token_hex(8), kept=kept)
             return await service.run()
-    except (BadTokens, CannotKeep, CannotRead, CannotServe) as error:
+    except (BadKubeConfig, BadTokens, CannotKeep, CannotRead, CannotServe, CannotWatch) as error:
         print(f"global-discovery-service: {error}", file=sys.stderr)
         return 1

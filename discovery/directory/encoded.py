@@ -16,6 +16,8 @@ from discovery.pool import Pool, PoolTable, diff
 from discovery.wire import encode_change, encode_pool_line
 
 PIECE = 64 * 1024
+LARGEST_CHANGE = 20_000
+"""Frontends. The line of a change of more would be megabytes: it is not even encoded."""
 _LINE_START = b'{"type":"pool",'
 
 K = TypeVar("K")
@@ -27,7 +29,7 @@ class Encoded:
         self._pools: dict[PoolKey, tuple[Pool, bytes]] = {}
         self._pools_of: PoolTable | None = None
         self._views: OrderedDict[tuple[Selection, int], PoolTable] = OrderedDict()
-        self._changes: OrderedDict[tuple[Selection, int, int], bytes] = OrderedDict()
+        self._changes: OrderedDict[tuple[Selection, int, int], bytes | None] = OrderedDict()
         self._kept = changes
 
     def view(self, selection: Selection, table: PoolTable) -> PoolTable:
@@ -47,17 +49,19 @@ class Encoded:
         """A pool as a line of a watch."""
         return self._entry(pool, table)[1]
 
-    def change(self, selection: Selection, old: PoolTable, new: PoolTable) -> bytes:
-        """The line that leads from one table to a later one; empty when nothing that is selected differs."""
+    def change(self, selection: Selection, old: PoolTable, new: PoolTable) -> bytes | None:
+        """The line that leads from one table to a later one; empty when nothing that is selected differs, None when
+        it would be too large."""
         key = (selection, old.revision, new.revision)
-        line = self._changes.get(key)
-        if line is None:
+        if key not in self._changes:
             change = diff(self.view(selection, old), self.view(selection, new))
             same = not change.upserted and not change.removed and change.routers is None
-            line = b"" if same and old.complete == new.complete else encode_change(change)
-            self._changes[key] = line
+            if sum(len(pool.frontends) for pool in change.upserted) > LARGEST_CHANGE:
+                self._changes[key] = None
+            else:
+                self._changes[key] = b"" if same and old.complete == new.complete else encode_change(change)
             _trim(self._changes, self._kept)
-        return line
+        return self._changes[key]
 
     def _entry(self, pool: Pool, table: PoolTable) -> tuple[Pool, bytes]:
         if self._pools_of is not table:

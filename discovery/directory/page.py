@@ -32,6 +32,15 @@ Heartbeat every {{ registrations.heartbeat_interval_secs }} s, lease {{ registra
 {% for one in registrations.malformed_items %}<tr><td>{{ one.id }}</td><td>{{ one.reason }}</td></tr>
 {% endfor %}</table></div>{% endif %}
 {% endif %}
+{% if watches %}<h2>Watches</h2>
+<div class="wide"><table><tr><th>watch</th><th>slices</th><th>last heard</th><th>what is wrong</th></tr>
+{% for one in watches %}<tr><td>{{ one.watch }}</td><td>{{ one.slices }}</td>
+<td>{{ one.age_s }} s ago</td><td>
+{% if not one.listed %}not listed yet<br>{% endif %}
+{% if one.held %}a list that would remove most pools is held<br>{% endif %}
+{% if one.trouble %}{{ one.trouble }}<br>{% endif %}
+{% for bad in one.refused %}{{ bad.namespace }}/{{ bad.name }}: {{ bad.reason }}<br>{% endfor %}</td></tr>
+{% endfor %}</table></div>{% endif %}
 {% if files %}<h2>Files in {{ files.path }}</h2>
 {% if files.error %}<p><strong>Cannot be read now, the last slices stay: {{ files.error }}</strong></p>{% endif %}
 <div class="wide"><table><tr><th>file</th><th>slices</th><th>what is wrong</th></tr>

@@ -19,9 +19,15 @@ class Publisher:
         self._publish = publish
         self._clock = clock
         self._touched = asyncio.Event()
+        self._touched_at: float | None = None
+        self.count = 0
+        self.latency = 0.0
+        """Seconds from the first touch to the end of publishing, summed over all."""
 
     def touch(self) -> None:
         """Something may have changed: look again."""
+        if self._touched_at is None:
+            self._touched_at = self._clock.monotonic()
         self._touched.set()
 
     async def run(self) -> None:
@@ -33,5 +39,9 @@ class Publisher:
                 await self._clock.sleep(wait)
             # Cleared before the state is read: what is touched while publishing is published next.
             self._touched.clear()
+            since, self._touched_at = self._touched_at, None
             await self._publish()
-            earliest = self._clock.monotonic() + PACE
+            now = self._clock.monotonic()
+            self.count += 1
+            self.latency += now - (now if since is None else since)
+            earliest = now + PACE

@@ -6,7 +6,7 @@ half-way changes nothing. Resource versions are compared for equality alone: old
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from discovery.slices import Slice
 
@@ -64,13 +64,23 @@ class Records:
 
         The end of an older object of this name is no end of the one that came after it: their uids differ.
         """
+        return self.remove(source, slice_.namespace, slice_.name, slice_.uid)
+
+    def remove(self, source: str, namespace: str, name: str, uid: str) -> bool:
+        """As `delete`, by name and uid alone ("" when the event does not say)."""
         known = self._sources.get(source, {})
-        key = (slice_.namespace, slice_.name)
-        before = known.get(key)
-        if before is None or (before.uid and slice_.uid and before.uid != slice_.uid):
+        before = known.get((namespace, name))
+        if before is None or (before.uid and uid and before.uid != uid):
             return False
-        del known[key]
+        del known[namespace, name]
         return True
+
+    def get(self, source: str, namespace: str, name: str) -> Slice | None:
+        return self._sources.get(source, {}).get((namespace, name))
+
+    def of(self, source: str) -> Mapping[tuple[str, str], Slice]:
+        """The slices of one source by namespace and name, as they are now: not to be kept."""
+        return self._sources.get(source, {})
 
 
 def _kept(before: Slice | None, now: Slice) -> Slice:

@@ -19,7 +19,6 @@ from discovery.pool import Router
 from discovery.slices import is_dns_label
 
 MODES = ("registrations", "karmada", "mcs", "files")
-SERVED = ("registrations", "files")
 
 
 class Listen(BaseModel):
@@ -52,9 +51,6 @@ def _modes(value: Any) -> Any:
     unknown = [mode for mode in modes if mode not in MODES]
     if unknown:
         raise ValueError(f"does not know {', '.join(map(repr, unknown))}; there are: {', '.join(MODES)}")
-    missing = [mode for mode in modes if mode not in SERVED]
-    if missing:
-        raise ValueError(f"{', '.join(missing)}: not served by this version, which serves: {', '.join(SERVED)}")
     return modes
 
 
@@ -81,6 +77,18 @@ def _clusters(values: tuple[str, ...]) -> tuple[str, ...]:
     if wrong := [value for value in values if not is_cluster_id(value)]:
         raise ValueError(f"{', '.join(map(repr, wrong))}: not the name of a cluster")
     return values
+
+
+def _cluster(value: str | None) -> str | None:
+    if value is not None and not is_cluster_id(value):
+        raise ValueError(f"{value!r}: not the name of a cluster")
+    return value
+
+
+def _name(value: str | None) -> str | None:
+    if value is not None and not is_dns_label(value):
+        raise ValueError(f"{value!r}: not the name of a namespace or Service")
+    return value
 
 
 def _as_rule(field: str) -> Callable[[str], str]:
@@ -119,6 +127,13 @@ class Settings(BaseModel):
     frontend_port: Annotated[str, AfterValidator(_as_rule("frontend_port"))]
     cluster_region: Annotated[dict[str, str], BeforeValidator(_region_map)]
     karmada_cluster: Annotated[tuple[str, ...], AfterValidator(_clusters)]
+    cluster_id: Annotated[str | None, AfterValidator(_cluster)] = None
+    router_namespace: Annotated[str | None, AfterValidator(_name)] = None
+    router_service: Annotated[str | None, AfterValidator(_name)] = None
+    router_port: Annotated[str, AfterValidator(_as_rule("router_port"))]
+    kubeconfig: str | None = None
+    context: str | None = None
+    confirm_mass_removal: bool = False
     namespace: Annotated[tuple[str, ...], AfterValidator(_namespaces)]
     address_family: Literal["ipv4", "ipv6"]
     log_format: Literal["auto", "json", "text"]
@@ -142,6 +157,10 @@ class Settings(BaseModel):
             frontend_port=self.frontend_port,
             cluster_regions=self.cluster_region,
             karmada_clusters=self.karmada_cluster,
+            cluster_id=self.cluster_id,
+            router_namespace=self.router_namespace,
+            router_service=self.router_service,
+            router_port=self.router_port,
             address_family=self.address_family,
         )
 
@@ -178,6 +197,8 @@ def _together(values: Mapping[str, Any]) -> list[str]:
         faults.append("--tls-cert-path and --tls-key-path: both or none")
     if "files" in _split(values["pool_discovery"]) and not values["files"]:
         faults.append("--files: is needed with --pool-discovery files")
+    if bool(values["router_namespace"]) != bool(values["router_service"]):
+        faults.append("--router-namespace and --router-service: both or none")
     if values["relay_service"] == values["frontend_service"]:
         faults.append(f"--relay-service and --frontend-service: are both {values['relay_service']!r}")
     if values["registration_storage"] == "dynamodb" and not values["dynamodb_table"]:

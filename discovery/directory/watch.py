@@ -8,7 +8,7 @@ order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 
 import anyio
@@ -84,7 +84,7 @@ class WatchResponse:
         has = self._start()
         if has is None:
             has = self._store.table
-            for piece in pieces(self._whole(has)):
+            async for piece in self._cut(self._whole(has)):
                 yield piece
         while not self._store.closed:
             if has is self._store.table:
@@ -99,8 +99,14 @@ class WatchResponse:
             parts = self._whole(now) if change is None else [change]
             # Taken before the pieces are sent: what is published meanwhile is a change to this table.
             has = now
-            for piece in pieces(parts):
+            async for piece in self._cut(parts):
                 yield piece
+
+    async def _cut(self, parts: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
+        for piece in pieces(parts):
+            yield piece
+            # A big table is encoded bit by bit: others get their turn between two pieces.
+            await self._clock.sleep(0)
 
     async def _news(self, has: PoolTable) -> bool:
         """Wait for another table; False when it is time to say that the connection lives."""
@@ -122,17 +128,18 @@ class WatchResponse:
         if self._store.at(has.epoch, has.revision) is None:
             return None
         line = self._encoded.change(self._query.selection, has, now)
-        return line if len(line) <= LONGEST_CHANGE else None
+        return line if line is not None and len(line) <= LONGEST_CHANGE else None
 
-    def _whole(self, table: PoolTable) -> list[bytes]:
+    def _whole(self, table: PoolTable) -> Iterator[bytes]:
         return whole(self._query.selection, table, self._encoded)
 
 
-def whole(selection: Selection, table: PoolTable, encoded: Encoded) -> list[bytes]:
-    """Reset, everything that is selected, ready."""
+def whole(selection: Selection, table: PoolTable, encoded: Encoded) -> Iterator[bytes]:
+    """Reset, everything that is selected, ready; encoded as it is asked for."""
     view = encoded.view(selection, table)
+    yield encode_reset(table)
     if selection.of == "routers":
-        lines = [encode_router_line(router) for router in view.routers]
+        yield from (encode_router_line(router) for router in view.routers)
     else:
-        lines = [encoded.pool_line(pool, table) for pool in view.pools]
-    return [encode_reset(table), *lines, encode_ready(table.revision)]
+        yield from (encoded.pool_line(pool, table) for pool in view.pools)
+    yield encode_ready(table.revision)

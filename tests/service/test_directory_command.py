@@ -46,17 +46,10 @@ async def test_flags_may_be_variables(tmp_path: Path) -> None:
             assert [one["cluster"] for one in (await client.get("/pools")).json()["pools"]] == ["c1"]
 
 
-@pytest.mark.parametrize("mode", ["karmada", "mcs"])
-async def test_modes_that_are_not_served_end_with_2(mode: str) -> None:
-    code, _, err = await finished("--pool-discovery", mode)
-    assert code == 2
-    assert "not served by this version, which serves: registrations, files" in err
-
-
 async def test_flags_of_another_mode_are_one_error_that_names_all() -> None:
-    code, _, err = await finished("--pool-discovery", "mcs", "--relay-port", "grpc", GLOBAL_DISCOVERY_FILES="/nowhere")
+    code, _, err = await finished("--relay-port", "grpc", GLOBAL_DISCOVERY_FILES="/nowhere")
     assert code == 2
-    assert "--relay-port (commandline): is for --pool-discovery files" in err
+    assert "--relay-port (commandline): is for --pool-discovery mcs or karmada or files" in err
     assert "--files (environment): is for --pool-discovery files" in err
     assert "--frontend-port" not in err
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery.directory.encoded import PIECE, Encoded, pieces
+from discovery.directory.encoded import LARGEST_CHANGE, PIECE, Encoded, pieces
 from discovery.directory.publisher import PACE, Publisher
 from discovery.directory.query import BadQuery, Selection, parse_query, parse_version
 from discovery.directory.store import Store
@@ -126,6 +127,19 @@ def test_encoded_forms_are_the_wire_s() -> None:
     table = make_table("e", 1, True, [one])
     assert encoded.pool(one, table) == encode_pool(one)
     assert encoded.pool_line(one, table) == encode_pool_line(one)
+
+
+def test_a_change_that_is_too_large_is_not_encoded() -> None:
+    frontends = tuple(Frontend(f"http://10.0.{n >> 8}.{n & 255}:1") for n in range(LARGEST_CHANGE // 2 + 1))
+    one = replace(pool("a"), frontends=frontends)
+    none, half, both = (
+        make_table("e", revision, True, pools)
+        for revision, pools in enumerate([[], [one], [one, replace(one, key=pool("b").key)]])
+    )
+    encoded = Encoded()
+    assert encoded.change(Selection(), none, both) is None
+    assert encoded.change(Selection(), none, half)
+    assert encoded.change(Selection(), half, both)
 
 
 def test_changes_tell_what_is_selected_and_nothing_else() -> None:

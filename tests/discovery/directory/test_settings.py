@@ -32,6 +32,13 @@ DEFAULTS: dict[str, Any] = {
     "karmada_cluster": (),
     "namespace": (),
     "address_family": "ipv4",
+    "cluster_id": None,
+    "router_namespace": None,
+    "router_service": None,
+    "router_port": "http",
+    "kubeconfig": None,
+    "context": None,
+    "confirm_mass_removal": False,
     "log_format": "auto",
     "log_level": "info",
 }
@@ -51,6 +58,19 @@ FOR_ALL = {
 }
 
 
+KUBERNETES = {"kubeconfig", "context", "confirm_mass_removal"}
+
+
+def modes_of(name: str) -> tuple[str, ...]:
+    if name in FOR_ALL or name.startswith("dynamodb_"):
+        return ()
+    if name in KUBERNETES:
+        return ("mcs", "karmada")
+    return {"router": ("registrations",), "files": ("files",), "karmada_cluster": ("karmada", "files")}.get(
+        name, ("mcs", "karmada", "files")
+    )
+
+
 def checked(**flags: Any) -> Settings | list[str]:
     return check(
         {
@@ -58,7 +78,7 @@ def checked(**flags: Any) -> Settings | list[str]:
                 name,
                 flags.get(name, default),
                 "commandline" if name in flags else None,
-                ("registrations",) if name == "router" else () if name in FOR_ALL or in_dynamodb else ("files",),
+                modes_of(name),
                 ("dynamodb",) if in_dynamodb else (),
             )
             for name, default in DEFAULTS.items()
@@ -86,11 +106,41 @@ def test_files_mode() -> None:
     assert (rules.relay_service, rules.relay_port) == ("relay-{name}", "50051")
 
 
-@pytest.mark.parametrize("mode", ["karmada", "mcs", "karmada,mcs", "files,mcs"])
-def test_modes_that_are_not_served_are_refused(mode: str) -> None:
-    found = faults(pool_discovery=mode, **({"files": "/x"} if "files" in mode else {}))
-    assert len(found) == 1
-    assert "not served by this version, which serves: registrations, files" in found[0]
+@pytest.mark.parametrize("mode", ["karmada", "mcs", "karmada,mcs", "files,mcs", "registrations, karmada"])
+def test_one_mode_or_several(mode: str) -> None:
+    settings = checked(pool_discovery=mode, **({"files": "/x"} if "files" in mode else {}))
+    assert isinstance(settings, Settings), settings
+    assert settings.pool_discovery == tuple(part.strip() for part in mode.split(","))
+
+
+def test_flags_of_the_kubernetes_modes() -> None:
+    settings = checked(
+        pool_discovery="mcs",
+        cluster_id="hub",
+        router_namespace="dynamo",
+        router_service="global-router",
+        router_port="grpc",
+        kubeconfig="/k",
+        context="karmada",
+        confirm_mass_removal=True,
+    )
+    assert isinstance(settings, Settings), settings
+    rules = settings.naming_rules()
+    assert (rules.router_namespace, rules.router_service, rules.router_port) == ("dynamo", "global-router", "grpc")
+    assert rules.cluster_id == "hub"
+
+
+def test_faults_of_the_kubernetes_modes() -> None:
+    found = faults(
+        pool_discovery="mcs", cluster_id="-", router_service="Global", router_port="0", karmada_cluster=("m1",)
+    )
+    assert [line.split(":")[0] for line in sorted(found)] == [
+        "--cluster-id",
+        "--karmada-cluster (commandline)",
+        "--router-namespace and --router-service",
+        "--router-port",
+        "--router-service",
+    ]
 
 
 def test_an_unknown_mode_is_told_what_there_is() -> None:
@@ -100,9 +150,13 @@ def test_an_unknown_mode_is_told_what_there_is() -> None:
 
 
 def test_flags_of_another_mode_are_all_named_also_at_their_default_value() -> None:
-    found = faults(pool_discovery="mcs", files="/x", relay_port="grpc")
-    assert "--files (commandline): is for --pool-discovery files" in found
-    assert "--relay-port (commandline): is for --pool-discovery files" in found
+    found = faults(pool_discovery="registrations", files="/x", relay_port="grpc", kubeconfig="/k")
+    assert found == [
+        "--files (commandline): is for --pool-discovery files",
+        "--relay-port (commandline): is for --pool-discovery mcs or karmada or files",
+        "--kubeconfig (commandline): is for --pool-discovery mcs or karmada",
+    ]
+    assert faults(pool_discovery="mcs", files="/x") == ["--files (commandline): is for --pool-discovery files"]
 
 
 def test_all_faults_at_once() -> None:
