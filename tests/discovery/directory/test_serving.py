@@ -149,16 +149,16 @@ def test_changes_tell_what_is_selected_and_nothing_else() -> None:
         "e", 2, True, [pool("a", ready=False), pool("b", region="us")], [Router("r", "http://h", "c", "eu")]
     )
     whole, us, routers = Selection(), Selection(regions=frozenset({"us"})), Selection(of="routers")
-    line = decode_line(encoded.change(whole, old, new))
+    line = decode_line(encoded.change(whole, old, new) or b"")
     assert isinstance(line, ChangeLine)
     assert [one.key.name for one in line.change.upserted] == ["a"]
     assert line.change.routers is None
     assert encoded.change(us, old, new) == b""
-    line = decode_line(encoded.change(routers, old, new))
+    line = decode_line(encoded.change(routers, old, new) or b"")
     assert isinstance(line, ChangeLine)
     assert (line.change.upserted, line.change.routers) == ((), new.routers)
     unsure = make_table("e", 3, False, new.pools, new.routers)
-    line = decode_line(encoded.change(us, new, unsure))
+    line = decode_line(encoded.change(us, new, unsure) or b"")
     assert isinstance(line, ChangeLine)
     assert not line.change.complete
 
