@@ -18,6 +18,8 @@ FILE, FUNCTION = 400, 40
 LARGER_FILES = {
     "tests/discovery/cluster/test_contract_objects.py": 430,
     "tests/service/test_b08_framing.py": 524,
+    "tests/discovery/kube/test_watch.py": 434,
+    "tests/service/test_b13_discovery.py": 490,
     "tests/service/test_b14_lifecycle.py": 486,
 }
 LARGER_FUNCTIONS = {
