@@ -14,7 +14,7 @@ from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mod
 from global_ingress.proxy.errors import Fault, error_body, error_frame, fault_headers
 from global_ingress.proxy.headers import Answer, Head
 from global_ingress.proxy.observer import read_usage
-from global_ingress.proxy.request import Buffer
+from global_ingress.proxy.request import Buffer, Peek
 from global_ingress.proxy.tally import bump
 from global_ingress.proxy.trying import Trying
 
@@ -61,7 +61,7 @@ class Answering(Trying):
     _clean = True  # what the client got ends between two chunks
     _committed = False
     _over = False
-    _stream = False
+    _asked: Peek | None = None
     _tail = b""
 
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
@@ -175,7 +175,9 @@ class Answering(Trying):
         plane, place, chooser, observer = self._plane, self._place, self._chooser, self._observer
         seconds = plane.clock() - self._started
         track = place.track if place is not None else chooser.nowhere if chooser is not None else plane.nowhere
-        stream = observer is not None or (self._stream and self._answer is None)
+        stream = observer is not None
+        if self._answer is None and self._asked is not None:
+            stream = self._asked.streaming
         track.request(status, outcome, stream, seconds)
         if stream_end is not None and observer is not None:
             bump(plane.tally.stream_ends, stream_end)

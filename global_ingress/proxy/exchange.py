@@ -62,7 +62,7 @@ class Exchange(Answering):
         except Refusal as refusal:
             self._refuse(refusal)
             return
-        self._stream = asked.streaming
+        self._asked = asked
         if len(self._body) <= INLINE:
             self._choose(asked.model)
         else:
@@ -169,6 +169,20 @@ class Exchange(Answering):
         return min(at, self._hedge_at)
 
     # What the frontend's connection tells.
+
+    def answer_whole(self, answer: Answer, raw: bytes, pieces: list[bytes], now: float) -> None:
+        """The common answer, in as few steps as it takes."""
+        place, frontend = self._place, self._frontend
+        if self._plane.hedging is not None or place is None or frontend is None:
+            Trying.answer_whole(self, answer, raw, pieces, now)
+            return
+        self._connection = None
+        self._answer = answer
+        if pieces:
+            self._keep_tail(pieces)
+        self._plane.praise(frontend)
+        self._open(answer, place, raw, pieces, now)
+        self._complete(answer)
 
     def answer_body(self, raw: bytes, pieces: list[bytes], now: float) -> None:
         if not self._committed:

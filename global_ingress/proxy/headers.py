@@ -48,7 +48,6 @@ class Head(NamedTuple):
     closes: bool  # the client wants the connection closed after the answer
     request_id: bytes  # the client's, if it is acceptable, else b""
     looped: bool
-    retry_count: int
     patience: float | None  # seconds the client says it waits for the first byte
     affinity: dict[bytes, bytes]
     path: str  # without the query, for the log
@@ -94,7 +93,6 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
         closes=b"close" in named,
         request_id=request_id if _REQUEST_ID.match(request_id) else b"",
         looped=HOP in found,
-        retry_count=_count(found.get(b"x-stainless-retry-count", b"")),
         patience=_patience(found),
         affinity={name: found[name] for name in affinity_names if name in found},
         path=target.partition(b"?")[0].decode("ascii"),
@@ -132,11 +130,6 @@ def _added(found: dict[bytes, bytes], peer: Peer, host: bytes) -> list[bytes]:
         lines.append(b"X-Forwarded-Host: " + host)
     lines.append(HOP + b": 1")
     return lines
-
-
-def _count(digits: bytes) -> int:
-    """A small number of an SDK; what is none counts as 0."""
-    return int(digits) if digits.isdigit() and len(digits) < 10 else 0
 
 
 def _connection_names(fields: _Fields) -> set[bytes]:

@@ -201,7 +201,7 @@ def test_what_is_noted_besides() -> None:
             (b"Expect", b"100-Continue"),
         ]
     )
-    assert (head.affinity, head.retry_count, head.patience, head.expects) == ({b"x-session-id": b"s 1"}, 2, 600.0, True)
+    assert (head.affinity, head.patience, head.expects) == ({b"x-session-id": b"s 1"}, 600.0, True)
     assert not head.looped
     assert read([(HOP.upper(), b"1")]).looped
     assert read([(b"Connection", b"a, CLOSE")]).closes
@@ -221,11 +221,6 @@ def test_what_is_noted_besides() -> None:
 def test_patience(given: list[bytes], want: float | None) -> None:
     names = (b"x-stainless-timeout", b"X-Stainless-Read-Timeout")
     assert read(list(zip(names, given, strict=True))).patience == want
-
-
-@pytest.mark.parametrize("count", [b"x", b"-1", b"", b"1.5", b"\xc2\xb2"])
-def test_a_strange_retry_count_is_none(count: bytes) -> None:
-    assert read([(b"x-stainless-retry-count", count)]).retry_count == 0
 
 
 def test_a_long_retry_count_is_no_failure() -> None:
