@@ -7,7 +7,6 @@ takes the next pool after the one that failed and does not move the cursor.
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -89,6 +88,7 @@ class Chooser:
         route: ModelRoute,
         places: tuple[Place, ...],
         draw: Draw,
+        spill: Draw,
         ledger: Ledger,
         clock_ns: Callable[[], int],
         *,
@@ -111,7 +111,7 @@ class Chooser:
         local = frozenset(p.index for p in places if route.policy == "local_first" and p.pool.region == region)
         self._local = tuple(index for index in route.sequence if index in local)
         self._remote = tuple(index for index in route.sequence if index not in local)
-        self._spilled = itertools.count(1).__next__
+        self._spilled = spill
         self.nowhere = tally.track(route.id, "")
 
     def first(self, key: bytes | None) -> tuple[Place, Frontend] | None:

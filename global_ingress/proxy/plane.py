@@ -144,6 +144,7 @@ class Plane:
             model,
             places,
             turn_of(self.turns, model.turn),
+            turn_of(self.turns, model.spill),
             self.ledger,
             self.clock_ns,
             region=routes.region,
@@ -182,7 +183,9 @@ class Plane:
 
     def _drop_turns(self, routes: Routes) -> None:
         """Forget counters that these routes do not name; a running exchange may still draw from one that it holds."""
-        used = {model.turn for model in routes.models} | {m.turn for model in routes.models for m in model.members}
+        used = {turn for model in routes.models for turn in (model.turn, model.spill)} | {
+            m.turn for model in routes.models for m in model.members
+        }
         self.turns = {number: turn for number, turn in self.turns.items() if number in used}
 
     def peer(self, address: str) -> Peer:

@@ -58,6 +58,7 @@ class ModelRoute(msgspec.Struct, frozen=True, gc=False):
     turn: int
     sequence: tuple[int, ...]
     why: str = ""
+    spill: int = -1  # with local_first, the counter of what the own region cannot take
 
 
 class Timeouts(msgspec.Struct, frozen=True, gc=False):

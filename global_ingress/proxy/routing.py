@@ -100,13 +100,15 @@ def _address(url: str) -> tuple[str, int, bool]:
 
 def _model(model: Model, verdict: ModelVerdict, schedule: Schedule, ramp: Ramp) -> routes.ModelRoute:
     members = tuple(_member(model, each, schedule) for each in verdict.routable)
-    turn = -1
+    turn = spill = -1
     sequence: tuple[int, ...] = ()
     if members:
         index = {member.pool: n for n, member in enumerate(members)}
         weights = ramp(model.id, {member.pool: member.weight for member in members})
         turn, order = schedule(("model", model.id), weights)
         sequence = tuple(index[pool] for pool in order)
+        if model.policy == "local_first":
+            spill, _ = schedule(("spill", model.id), weights)
     return routes.ModelRoute(
         id=model.id,
         aliases=model.aliases,
@@ -116,6 +118,7 @@ def _model(model: Model, verdict: ModelVerdict, schedule: Schedule, ramp: Ramp) 
         turn=turn,
         sequence=sequence,
         why=verdict.words,
+        spill=spill,
     )
 
 

@@ -39,6 +39,7 @@ class World:
         names: list[str] | None = None,
     ) -> None:
         self.now = 1000
+        self.spill = new_turn()
         self.tally = Tally()
         self.ledgers = [Ledger(fd, workers, n) for n in range(workers)]
         self.turns: dict[int, Turn] = {n: new_turn() for n in range(len(sizes) + 1)}
@@ -64,7 +65,9 @@ class World:
             for n, (member, pool) in enumerate(zip(route.members, pools, strict=True))
         )
         draw, clock = turn_of(self.turns, route.turn), lambda: self.now
-        return Chooser(route, places, draw, ledger, clock, region="h", in_flight_limit=limit, tally=self.tally)
+        return Chooser(
+            route, places, draw, self.spill.draw, ledger, clock, region="h", in_flight_limit=limit, tally=self.tally
+        )
 
     def first(self, worker: int = 0, key: bytes | None = None) -> tuple[int, int] | None:
         """(pool, slot) of the choice."""
