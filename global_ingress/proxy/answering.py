@@ -183,33 +183,35 @@ class Answering(Trying):
             bump(plane.tally.stream_ends, stream_end)
         if outcome == "refused" and code is not None:
             bump(plane.tally.refusals, code)
-        if plane.log is None:
-            return
+        if plane.log is not None:
+            plane.log.add(self._entry(status, outcome, code, seconds, stream=stream))
+
+    def _entry(self, status: int, outcome: str, code: str | None, seconds: float, *, stream: bool) -> Entry:
+        """The request as it is logged."""
+        plane, place, chooser, observer = self._plane, self._place, self._chooser, self._observer
         usage = observer.usage() if observer is not None else read_usage(self._tail) if self._tail else None
         tokens_in, tokens_out = usage if usage is not None else (None, None)
         pool, frontend = place.pool if place is not None else None, self._frontend
         first = round((self._first_at - self._started) * 1e3, 3) if self._first_at else None
-        plane.log.add(
-            Entry(
-                plane.wall(),
-                self._request_id.decode(),
-                "POST",
-                self._head.path,
-                chooser.id if chooser is not None else None,
-                pool.name if pool is not None else None,
-                pool.region if pool is not None else None,
-                frontend.url if frontend is not None else None,
-                status,
-                outcome,
-                code,
-                self._attempts,
-                self._bytes_in,
-                self._bytes_out,
-                first,
-                round(seconds * 1e3, 3),
-                stream,
-                tokens_in,
-                tokens_out,
-                self._client.address,
-            )
+        return Entry(
+            plane.wall(),
+            self._request_id.decode(),
+            "POST",
+            self._head.path,
+            chooser.id if chooser is not None else None,
+            pool.name if pool is not None else None,
+            pool.region if pool is not None else None,
+            frontend.url if frontend is not None else None,
+            status,
+            outcome,
+            code,
+            self._attempts,
+            self._bytes_in,
+            self._bytes_out,
+            first,
+            round(seconds * 1e3, 3),
+            stream,
+            tokens_in,
+            tokens_out,
+            self._client.address,
         )

@@ -23,7 +23,6 @@ LARGER_FILES = {
     "tests/service/test_b14_lifecycle.py": 486,
 }
 LARGER_FUNCTIONS = {
-    "global_ingress/proxy/answering.py:_account": 41,
     "tests/soak/test_soak.py:test_nothing_fails_while_everything_changes": 45,
     "tests/soak/test_table_churn.py:test_changes_of_a_large_table_are_not_felt": 59,
 }
