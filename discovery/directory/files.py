@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -32,6 +33,8 @@ _log = logger(__name__)
 
 _LOOK_AGAIN_MS = 5_000
 _RETRY_SECONDS = 1.0
+LARGEST = 64 << 20
+"""Bytes of a file: what is larger holds no EndpointSlices, and would only fill the memory."""
 _FRESH_SECONDS = 2.0
 """A file written this recently is read again though it looks the same: the file system's own clock is coarse."""
 
@@ -182,6 +185,12 @@ def _content(path: Path, known: Signature | None, now: float, signatures: dict[s
         if signature == known and now - max(status.st_mtime, status.st_ctime) > _FRESH_SECONDS:
             signatures[path.name] = signature
             return Same.AS_BEFORE
+        if stat.S_ISDIR(status.st_mode):
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return Fault("is no regular file", None)  # a pipe or a device would be read for ever
+        if status.st_size > LARGEST:
+            return Fault(f"is larger than {LARGEST >> 20} MiB", None)
         data = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):
         return None

@@ -47,6 +47,9 @@ class Client(Protocol):
     def finished(self, *, keep: bool) -> None:
         """The exchange is over; with `keep` the connection may carry the next request. Always the last call."""
 
+    def cut(self) -> None:
+        """The exchange is over, and only a reset can tell the client so. Always the last call."""
+
 
 class Answering(Trying):
     """The answer to one request. `committed` says that the client has seen some of it, `over` that it has ended."""
@@ -149,11 +152,17 @@ class Answering(Trying):
             self._answer_fault(fault, message, outcome)
             return
         observer, answer = self._observer, self._answer
-        if observer is not None and observer.between and not observer.done and observer.error is None and self._clean:
+        told = (
+            observer is not None and observer.between and not observer.done and observer.error is None and self._clean
+        )
+        if told:
             self._pass(extra_frame(self._mode, error_frame(fault, message, anthropic=self._anthropic)))
         status = answer.status if answer is not None else 0
         self._account(status, outcome, fault.code, stream_end if observer is not None else None)
-        self._client.finished(keep=False)
+        if self._mode is _PLAIN and not told:
+            self._client.cut()
+        else:
+            self._client.finished(keep=False)
 
     def _answer_fault(self, fault: Fault, message: str, outcome: str, param: str | None = None) -> None:
         body = error_body(fault, message, param, anthropic=self._anthropic)

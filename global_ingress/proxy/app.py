@@ -48,6 +48,7 @@ def serve_command(
 ) -> int:
     """Serve until told to stop; a flag beats its variable, which beats the file. `worker` is the worker's program."""
     environment = os.environ if environment is None else environment  # noqa: TID251 - the composition root
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a reload that comes too early or too late ends nothing
     config = config or environment.get("GLOBAL_INGRESS_CONFIG")
     if not config:
         print(NO_FILE, file=sys.stderr, end="")
@@ -65,10 +66,24 @@ def serve_command(
     except CannotListen as error:
         print(error, file=sys.stderr)
         return 1
+    if not _can_log(settings.log.access):
+        return 1
     log.configure(settings.log.format, settings.log.level, sys.stderr)
     _raise_descriptor_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(file, settings, listeners, worker))
+
+
+def _can_log(access: str | None) -> bool:
+    """Whether the workers will be able to open the access log; says why not."""
+    if access in (None, "stdout"):
+        return True
+    try:
+        os.close(os.open(access, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o640))
+    except OSError as error:
+        print(f"log.access: {access}: cannot be written: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def _overrides(
@@ -114,4 +129,11 @@ def _take_signals(stack: AsyncExitStack, running: Running) -> None:
     }
     for number, act in acts.items():
         loop.add_signal_handler(number, act)
-        stack.callback(loop.remove_signal_handler, number)
+        stack.callback(_give_back, loop, number)
+
+
+def _give_back(loop: asyncio.AbstractEventLoop, number: signal.Signals) -> None:
+    """As it was before: SIGHUP is ignored, the others end the process."""
+    loop.remove_signal_handler(number)
+    if number is signal.SIGHUP:
+        signal.signal(number, signal.SIG_IGN)

@@ -17,6 +17,7 @@ class Trouble(Enum):
 
     UNREACHABLE = "unreachable"
     CONNECT_TIMEOUT = "connect_timeout"
+    EXHAUSTED = "exhausted"  # we have no descriptor, port or memory for a connection: not the frontend's fault
     STALE_CONNECTION = "stale_connection"  # a kept connection that ended before the first byte
     RESET = "reset"  # closed or reset before the first byte of the answer
     TRUNCATED = "truncated"  # closed inside the answer
@@ -55,6 +56,7 @@ GATEWAY_STATUSES = frozenset({502, 503, 504, 529})
 FAULT_OF = {
     Trouble.UNREACHABLE: "upstream_unreachable",
     Trouble.CONNECT_TIMEOUT: "connect_timeout",
+    Trouble.EXHAUSTED: "overloaded",
     Trouble.STALE_CONNECTION: "upstream_reset",
     Trouble.RESET: "upstream_reset",
     Trouble.TRUNCATED: "upstream_truncated",
@@ -113,6 +115,7 @@ class Budget:
 WORDS = {
     Trouble.UNREACHABLE: "no frontend of the model could be reached",
     Trouble.CONNECT_TIMEOUT: "no frontend of the model accepted a connection in time",
+    Trouble.EXHAUSTED: "the load balancer has nothing left to open a connection with",
     Trouble.STALE_CONNECTION: "the frontend closed the connection",
     Trouble.RESET: "the frontend closed the connection before it answered",
     Trouble.TRUNCATED: "the frontend closed the connection inside its answer",

@@ -10,6 +10,8 @@ import re
 from global_ingress.proxy.errors import Refusal
 
 EXTENSION = 256  # bytes of a chunk's extension
+TINY = 16  # bytes a chunk should have on average,
+FREE = 4096  # beyond so many chunks: each costs us more than it carries
 TRAILERS = 8192  # bytes of all trailers together
 
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\Z")
@@ -22,7 +24,7 @@ class ChunkReader:
     The decoded body grows in `body`; a size that would take it past `limit` raises request_too_large at once.
     """
 
-    __slots__ = ("_left", "_line", "_state", "_trailers", "body", "done", "limit")
+    __slots__ = ("_count", "_left", "_line", "_state", "_trailers", "body", "done", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -30,6 +32,7 @@ class ChunkReader:
         self.done = False
         self._line = b""
         self._left = 0
+        self._count = 0
         self._state = "size"
         self._trailers = 0
 
@@ -74,6 +77,9 @@ class ChunkReader:
             self.done = True
 
     def _take_size(self, line: bytes) -> None:
+        self._count += 1
+        if self._count > FREE + len(self.body) // TINY:
+            raise Refusal("bad_request", f"the body comes in too many chunks of less than {TINY} bytes")
         found = _SIZE.match(line)
         if found is None:
             raise Refusal("bad_request", "a chunk size is not a hexadecimal number")

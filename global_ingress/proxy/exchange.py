@@ -26,7 +26,7 @@ from global_ingress.proxy.errors import FAULTS, Refusal
 from global_ingress.proxy.gate import Gate
 from global_ingress.proxy.headers import Answer, Head
 from global_ingress.proxy.hedge import Hedge
-from global_ingress.proxy.request import INLINE, Buffer, Recount, Span, peek, with_model
+from global_ingress.proxy.request import Buffer, Recount, Span, named_once, peek, with_model
 from global_ingress.proxy.tally import bump
 from global_ingress.proxy.trying import Trying
 from global_ingress.proxy.wheel import NEVER
@@ -59,11 +59,12 @@ class Exchange(Answering):
             self._plane.hedges.deposit()
         try:
             asked = peek(self._body)
+            once = named_once(self._body)
         except Refusal as refusal:
             self._refuse(refusal)
             return
         self._asked = asked
-        if len(self._body) <= INLINE:
+        if once:
             self._choose(asked.model)
         else:
             self._recount(asked.model, Recount(self._body, place=asked.model in self._plane.aliases))
@@ -120,6 +121,8 @@ class Exchange(Answering):
             self._account(answer.status, "ok", None, "done")
             return
         self._plane.tally.client_disconnects += 1
+        if self._frontend is not None:
+            self._plane.trial_left(self._frontend)
         self._account(499, "client_closed", code, code)
 
     def cut_for_drain(self) -> None:
@@ -144,7 +147,7 @@ class Exchange(Answering):
         return chooser
 
     def _affinity(self, chooser: Chooser) -> bytes | None:
-        return None if chooser.affinity is None else self._head.affinity.get(chooser.affinity)
+        return None if chooser.affinity is None else self._head.affinity.get(chooser.affinity) or None
 
     def _begin(self, place: Place, frontend: Frontend) -> None:
         self._attempts += 1
@@ -297,7 +300,10 @@ class Exchange(Answering):
             self._gate = gate
             self._failed(trouble)
         elif hedge.frontend is not None:
+            self._reached += hedge.reached
             self._note(trouble, gate, hedge.frontend)
+            if gate is not None and trouble in REPEATABLE:
+                self._kept = gate
 
     # A try went wrong.
 

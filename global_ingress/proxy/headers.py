@@ -138,7 +138,7 @@ def _connection_names(fields: _Fields) -> set[bytes]:
     for name, value, _ in fields:
         if name == b"connection":
             named.update(token.strip(b" \t").lower() for token in value.split(b","))
-    return named - {b"host", b"content-length", b"transfer-encoding", b"x-forwarded-for"}
+    return named - {b"host", b"content-length", b"transfer-encoding", b"x-forwarded-for", HOP}
 
 
 def _host(fields: _Fields, *, required: bool) -> bytes:

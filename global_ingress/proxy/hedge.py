@@ -47,6 +47,11 @@ class Hedge(Trying):
     def frontend(self) -> Frontend | None:
         return self._frontend
 
+    @property
+    def reached(self) -> int:
+        """Tries of this one that reached a frontend."""
+        return self._reached
+
     def hand_over(self, to: Trying) -> None:
         """Everything this try has becomes the other's; this one is nothing more."""
         to._place, to._frontend = self._place, self._frontend

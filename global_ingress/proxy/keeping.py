@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING, Any
 
 from global_ingress.proxy.attempt import Trouble
 from global_ingress.proxy.choosing import Frontend
 from global_ingress.proxy.upstream import Connection
+
+# What is missing on our side; to blame frontends for it would eject them all.
+_OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL})
 
 if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
@@ -42,8 +46,8 @@ async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
             await plane.loop.create_connection(factory, frontend.host, frontend.port, ssl=context)
     except TimeoutError:
         return Trouble.CONNECT_TIMEOUT
-    except (OSError, UnicodeError):  # a name that cannot be one, too
-        return Trouble.UNREACHABLE
+    except (OSError, UnicodeError) as error:  # a name that cannot be one, too
+        return Trouble.EXHAUSTED if isinstance(error, OSError) and error.errno in _OURS else Trouble.UNREACHABLE
     finally:
         plane.tally.upstream["connecting"] -= 1
     return connection

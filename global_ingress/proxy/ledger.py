@@ -99,6 +99,11 @@ class Ledger:
         self.cells[slot * _COMMON + 2] = now + TRIAL
         self.cells[slot * _COMMON + 3] = 1
 
+    def leave_trial(self, slot: int, now: int) -> None:
+        """The trial request proved nothing: another one may try at once."""
+        self.cells[slot * _COMMON + 2] = now
+        self.cells[slot * _COMMON + 3] = 0
+
     def on_trial(self, slot: int) -> bool:
         """Whether its next failure is that of a trial request."""
         return self.cells[slot * _COMMON + 3] != 0

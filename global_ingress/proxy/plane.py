@@ -21,6 +21,7 @@ from global_ingress.proxy.counts import Notice
 from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
 from global_ingress.proxy.headers import Answer, Peer
 from global_ingress.proxy.keeping import close_idle
+from global_ingress.proxy.lateness import Lateness
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.routes import Hedge, Limits, ModelRoute, PoolRoute, Retries, Routes, Timeouts
 from global_ingress.proxy.tally import OTHER, Tally, bump
@@ -70,6 +71,7 @@ class Plane:
         self.turns: dict[int, Turn] = {}
         self.frontends: dict[str, Frontend] = {}
         self._pools: dict[str, Pool] = {}
+        self._lateness: dict[tuple[str, str], Lateness] = {}
         self.choosers: dict[str, Chooser] = {}
         self.aliases: dict[str, str] = {}
         self.affinity_names: frozenset[bytes] = frozenset()
@@ -118,6 +120,8 @@ class Plane:
         self.hedges.share = routes.hedge.max_share if routes.hedge is not None else 0.0
         self.budget.share = routes.retries.budget
         self._trusted = tuple(ipaddress.ip_network(cidr) for cidr in routes.trusted_proxies)
+        kept = {(id, place.pool.id) for id, chooser in self.choosers.items() for place in chooser.places}
+        self._lateness = {key: lateness for key, lateness in self._lateness.items() if key in kept}
         self.routes = routes
         self.answers.clear()
         self._drop_turns(routes)
@@ -140,6 +144,8 @@ class Plane:
             )
             for n, member in enumerate(model.members)
         )
+        for place in places:
+            place.lateness = self._lateness.setdefault((model.id, place.pool.id), place.lateness)
         return Chooser(
             model,
             places,
@@ -222,6 +228,11 @@ class Plane:
         self._tasks.discard(task)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             self._failed(error)
+
+    def trial_left(self, frontend: Frontend) -> None:
+        """A client left before its request had shown anything of this frontend."""
+        if self.ledger.on_trial(frontend.slot):
+            self.ledger.leave_trial(frontend.slot, self.clock_ns())
 
     def praise(self, frontend: Frontend) -> None:
         """It answered as a living frontend does."""

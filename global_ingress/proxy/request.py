@@ -17,7 +17,8 @@ from global_ingress.proxy.toplevel import TopLevel
 Buffer = bytes | bytearray
 Span = tuple[int, int]
 
-INLINE = 1 << 20  # bytes up to which a body is read in one go
+INLINE = 1 << 20  # bytes up to which a body is searched in one go
+COUNTED = 16 * 1024  # bytes up to which its keys are counted in one go
 STRIDE = 1 << 20  # bytes of a larger one that are searched in one go
 TOKENS = 5_000  # strings and braces of it that are read in one go
 
@@ -49,7 +50,7 @@ _decode_loosely = msgspec.json.Decoder(_Loose).decode
 def peek(body: Buffer) -> Peek:
     """Read `model` and `stream`. Raises Refusal: invalid_json or missing_model (naming `model`).
 
-    Above INLINE bytes it does not ask whether `model` is named twice: that takes long, `Recount` does it in steps.
+    It does not ask whether `model` is named twice: `named_once` does.
     """
     try:
         asked = _decode(body)
@@ -61,12 +62,22 @@ def peek(body: Buffer) -> Peek:
         raise Refusal("invalid_json", "the body is nested too deeply") from None
     if not asked.model:
         raise _wrong_kind(body)
-    if len(body) <= INLINE:
-        first = body.find(_NAME)
-        doubtful = first < 0 or body.find(_NAME, first + 7) >= 0
-        if (doubtful or (b"\\" in body and _ESCAPED.search(body) is not None)) and _count(body) != 1:
-            raise _twice()
     return asked
+
+
+def named_once(body: Buffer) -> bool:
+    """Whether it is sure that the body, which has passed `peek`, names `model` once: for what is left, only `Recount`
+    can tell without keeping everybody waiting. Raises Refusal when it names it twice."""
+    if len(body) > INLINE:
+        return False
+    first = body.find(_NAME)
+    if first >= 0 and body.find(_NAME, first + 7) < 0 and (b"\\" not in body or _ESCAPED.search(body) is None):
+        return True
+    if len(body) > COUNTED:
+        return False
+    if TopLevel(body, "model").finish().count != 1:
+        raise _twice()
+    return True
 
 
 class Recount:
@@ -82,7 +93,7 @@ class Recount:
 
     def span(self) -> Span | None:
         """Where the value is, if that was asked for or had to be found."""
-        return self._exact.spans[0] if self._exact is not None else None
+        return self._exact.spans[0] if self._exact is not None and self._exact.spans else None
 
     def step(self) -> bool:
         """Look on; True when it is sure that `model` is named once. Raises Refusal when it is not."""
@@ -106,10 +117,6 @@ class Recount:
             self._exact = TopLevel(body, "model")
             return False
         return True
-
-
-def _count(body: Buffer) -> int:
-    return TopLevel(body, "model").finish().count
 
 
 def _twice() -> Refusal:
@@ -136,5 +143,10 @@ def _wrong_kind(body: Buffer) -> Refusal:
 def with_model(body: Buffer, model: str, span: Span | None = None) -> bytes:
     """The body with the value of its top-level `model` replaced; every other byte stays. The body has passed `peek`;
     `span` is where the value is, if that is known."""
-    start, end = span or TopLevel(body, "model").finish().spans[0]
+    if span is None:
+        found = TopLevel(body, "model").finish().spans
+        if len(found) != 1:
+            raise _twice()
+        span = found[0]
+    start, end = span
     return b"".join((body[:start], orjson.dumps(model), body[end:]))

@@ -242,7 +242,11 @@ class Running:
 
     def _look(self) -> None:
         self._due = None
-        self.steering.recompute()
+        try:
+            self.steering.recompute()
+        except Exception as error:  # noqa: BLE001 - a timer's outermost frame: half an ingress must not look alive
+            _log.exception("routes cannot be made", error)
+            self._on_failure(error)
 
     def _recovered(self, url: str) -> None:
         self.steering.recovered(url)

@@ -46,6 +46,11 @@ class Probed:
         return self.failures >= FAILURES
 
 
+def is_model_id(text: str) -> bool:
+    """Whether this may be the id of a model. A frontend may send anything; what is none is passed over."""
+    return bool(text) and text == text.strip() and not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text)
+
+
 def read_models(status: int, body: bytes) -> tuple[Entry, ...]:
     """The models of an answer to GET /v1/models. Raises NotAList."""
     if status != 200:
@@ -60,7 +65,7 @@ def read_models(status: int, body: bytes) -> tuple[Entry, ...]:
     models = {
         entry["id"]: entry
         for entry in data
-        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and is_model_id(entry["id"])
     }
     if len(models) > MOST_MODELS:
         raise NotAList(f"GET /v1/models names more than {MOST_MODELS} models")

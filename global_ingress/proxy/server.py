@@ -7,9 +7,6 @@ after it was read empty for a while, so that the answer is not lost in a reset.
 
 from __future__ import annotations
 
-import fcntl
-import sys
-import termios
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +18,7 @@ from global_ingress.proxy.headers import Head
 from global_ingress.proxy.local import local_answer
 from global_ingress.proxy.paths import Kind, MethodNotAllowed, Path, match
 from global_ingress.proxy.tally import bump
+from global_ingress.proxy.transports import reset_when_closed, unsent
 from global_ingress.proxy.wheel import NEVER
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 HIGH_WATER = 4 * 1024  # bytes waiting for the client beyond which its frontend is not read
 LOW_WATER = 1024
 PIPELINED = 64 * 1024  # bytes of further requests read ahead
+SMALL = 64 * 1024  # bytes of a body that came in one read and is not counted against `limits.buffered`
 LINGER = 2.0  # seconds a refused connection is still read, so that its answer arrives
 
 
@@ -101,10 +100,11 @@ class ClientConnection:
 
     def data_received(self, data: bytes) -> None:
         state = self._state
-        if state is State.IDLE:
-            self._begin(data)
-        elif state is State.BUSY:
+        if state is State.BUSY or (state is State.IDLE and (self._ahead or self.paused)):
+            # In order: what came before waits for its turn, and nothing new begins while answers are not read.
             self._read_ahead(data)
+        elif state is State.IDLE:
+            self._begin(data)
         elif state is State.HEAD or state is State.BODY:
             self._go_on(data)
 
@@ -133,6 +133,8 @@ class ClientConnection:
         self.paused = False
         if self._state is State.IDLE:
             self._await(self._plane.timeouts.keep_alive)
+            if self._ahead:
+                self._plane.loop.call_soon(self._go_on_ahead)
         elif self._state is State.BUSY:
             self.deadline = NEVER
         if self._exchange is not None:
@@ -155,6 +157,10 @@ class ClientConnection:
     def _begin(self, data: bytes) -> None:
         """The first bytes of a request."""
         plane = self._plane
+        if not data.strip(b"\r\n"):
+            if self.deadline == NEVER:
+                self._await(plane.timeouts.keep_alive)
+            return  # blank lines between requests are nothing, and win no time
         try:
             if self._framer.repeated(data, plane.affinity_names, plane.limits.body):
                 self._dispatch()
@@ -185,7 +191,6 @@ class ClientConnection:
         if refusal is not None:
             self._refuse(refusal, whole=whole)
         elif whole:
-            self._forget_body()
             self._dispatch()
         else:
             self._hold_body()
@@ -212,13 +217,17 @@ class ClientConnection:
 
     def _hold_body(self) -> None:
         """Part of a body has come; all connections together hold at most `limits.buffered`."""
-        plane, have = self._plane, self._framer.have
-        plane.buffered += have - self._buffered
-        self._buffered = have
-        if plane.buffered > plane.limits.buffered:
-            self._refuse_unread(Refusal("overloaded", "too many request bodies are being received"))
+        if self._held(self._framer.have):
+            self._await(self._plane.timeouts.client_body)
         else:
-            self._await(plane.timeouts.client_body)
+            self._refuse_unread(Refusal("overloaded", "too many request bodies are held"))
+
+    def _held(self, size: int) -> bool:
+        """This connection holds so much of a body, until its exchange is over; False when that is too much for all."""
+        plane = self._plane
+        plane.buffered += size - self._buffered
+        self._buffered = size
+        return plane.buffered <= plane.limits.buffered
 
     def _forget_body(self) -> None:
         self._plane.buffered -= self._buffered
@@ -229,6 +238,9 @@ class ClientConnection:
         plane, framer = self._plane, self._framer
         head, body, path = framer.head, framer.body, self._path
         if head is None or path is None:
+            return
+        if len(body) > SMALL and not self._held(len(body)):
+            self._refuse(Refusal("overloaded", "too many request bodies are held"), whole=True)
             return
         self._state = State.BUSY
         if not self.paused:
@@ -264,6 +276,8 @@ class ClientConnection:
 
     def finished(self, *, keep: bool) -> None:
         self._exchange = None
+        if self._buffered:
+            self._forget_body()
         if self._state is State.CLOSED:
             return
         if not (keep and self.keeps()):
@@ -279,11 +293,19 @@ class ClientConnection:
 
     def _go_on_ahead(self) -> None:
         """Serve what was sent while the last request was busy."""
-        if self._state is State.IDLE:
+        if self._state is State.IDLE and self._ahead and not self.paused:
             data, self._ahead = self._ahead, b""
             if len(data) > PIPELINED:
                 self._transport.resume_reading()
             self._begin(data)
+
+    def cut(self) -> None:
+        """The exchange is over, its answer not whole, which the client must see: a mere close looks like an end."""
+        self._exchange = None
+        self._forget_body()
+        if self._state is not State.CLOSED:
+            reset_when_closed(self._transport)
+            self._close()
 
     # Saying no, and ending.
 
@@ -370,13 +392,3 @@ class ClientConnection:
         plane.log.add(
             refused_entry(plane.wall(), request_id.decode(), method, path, status, outcome, code, self.address)
         )
-
-
-def unsent(transport: Any) -> int:
-    """Bytes that the client has not taken: those that wait here, and those in the kernel."""
-    waiting: int = transport.get_write_buffer_size()
-    sock = transport.get_extra_info("socket")
-    if sock is not None and sock.fileno() >= 0:
-        queued = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4))
-        waiting += int.from_bytes(queued, sys.byteorder)
-    return waiting

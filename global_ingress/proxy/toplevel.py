@@ -13,7 +13,8 @@ import orjson
 WINDOW = 64 * 1024  # bytes looked at in one go outside of strings
 
 _STRUCTURE = re.compile(rb'["{}\[\]]')
-_COLON = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*")
+# More white space than this around a colon is nobody's way to write: such a key is not recognised.
+_COLON = re.compile(rb"[ \t\r\n]{0,1024}:[ \t\r\n]{0,1024}")
 
 
 class TopLevel:
@@ -66,10 +67,7 @@ class TopLevel:
             self._at = len(body)
             return
         self._at = quote + 1
-        slashes = quote - 1
-        while body[slashes] == 0x5C:
-            slashes -= 1
-        if (quote - slashes) % 2:
+        if _slashes_before(body, quote) % 2 == 0:
             start, self._opened = self._opened, -1
             self._read(start, quote + 1)
 
@@ -82,12 +80,25 @@ class TopLevel:
         if self._depth != 1 or end - start > 6 * len(self._name) + 2:
             return  # too deep, or too long for the name even if every letter is escaped
         body = self._body
+        if _text(body[start:end]) != self._name:
+            return
         colon = _COLON.match(body, end)
-        if colon is None or _text(body[start:end]) != self._name:
+        if colon is None:
             return
         self.count += 1
         self._at = colon.end()
         self._is_value = body[self._at : self._at + 1] == b'"'
+
+
+def _slashes_before(body: bytes | bytearray, end: int) -> int:
+    """How many backslashes stand directly before `end`."""
+    reach = 64
+    while True:
+        part = body[max(0, end - reach) : end]
+        count = len(part) - len(part.rstrip(b"\\"))
+        if count < len(part) or reach >= end:
+            return count
+        reach *= 16
 
 
 def _text(string: bytes | bytearray) -> str | None:

@@ -377,7 +377,13 @@ class Connection:
         self._let_go()
         transport = self.transport
         frontend = self.frontend
-        if not keep or frontend.gone or transport.is_closing() or transport.get_write_buffer_size():
+        if transport.get_write_buffer_size():
+            # It answered before it took the whole request, and may never take the rest: closing would wait for it.
+            self._abandoned = True
+            self._plane.tally.upstream["closing"] += 1
+            transport.abort()
+            return
+        if not keep or frontend.gone or transport.is_closing():
             transport.close()
             return
         self.resume()

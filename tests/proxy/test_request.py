@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from global_ingress.proxy.errors import Refusal
-from global_ingress.proxy.request import INLINE, Recount, peek, with_model
+from global_ingress.proxy.request import INLINE, Recount, named_once, peek, with_model
 
 SPACE = st.text(" \t\r\n", max_size=3)
 
@@ -85,7 +85,12 @@ def top_pairs(body: bytes) -> list[tuple[str, Any]]:
 
 def verdict(body: bytes) -> str:
     try:
-        return f"model {peek(body).model}"
+        model = peek(body).model
+        if not named_once(body):
+            recount = Recount(body, place=False)
+            while not recount.step():
+                pass
+        return f"model {model}"
     except Refusal as refusal:
         return refusal.fault.code if refusal.fault.status == 400 else "?"
 
