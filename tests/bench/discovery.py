@@ -110,7 +110,7 @@ class Watcher:
         try:
             while data := await reader.read(1 << 20):
                 self.size += len(data)
-                if b'"ready"' in self._tail + data:
+                if b'"type":"ready"' in self._tail + data:
                     self.complete.set()
                 if self.looks and self.due:
                     self._look(self._tail + data)
