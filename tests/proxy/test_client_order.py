@@ -38,10 +38,11 @@ def test_nothing_new_begins_while_answers_are_not_taken() -> None:
         for _ in range(2_000):
             rig.feed(client, wire, MODELS)
         assert len(wire.written) == before
-        assert not wire.reading
+        reading = [wire.reading]
         client.resume_writing()
         rig.loop.settle()
-        assert wire.reading
+        reading.append(wire.reading)
+        assert reading == [False, True]
         assert len(replies(bytes(wire.written), 3_000, "GET")) == 2_001
 
 
@@ -50,10 +51,11 @@ def test_what_is_read_ahead_has_a_bound() -> None:
         rig.stock()
         client, wire = rig.client()
         rig.feed(client, wire, NEXT)
-        rig.feed(client, wire, b"x" * PIPELINED)
-        assert wire.reading
-        rig.feed(client, wire, b"x")
-        assert not wire.reading
+        reading = []
+        for more in (b"x" * PIPELINED, b"x"):
+            rig.feed(client, wire, more)
+            reading.append(wire.reading)
+        assert reading == [True, False]
 
 
 @pytest.mark.parametrize("blank", [b"\r\n", b"\r\n\r\n", b"\n"])
