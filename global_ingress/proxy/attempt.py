@@ -17,7 +17,7 @@ class Trouble(Enum):
 
     UNREACHABLE = "unreachable"
     CONNECT_TIMEOUT = "connect_timeout"
-    EXHAUSTED = "exhausted"  # we have no descriptor, port or memory for a connection: not the frontend's fault
+    EXHAUSTED = "exhausted"  # we have no descriptor or memory for a connection: not the frontend's fault
     STALE_CONNECTION = "stale_connection"  # a kept connection that ended before the first byte
     RESET = "reset"  # closed or reset before the first byte of the answer
     TRUNCATED = "truncated"  # closed inside the answer

@@ -10,8 +10,9 @@ from global_ingress.proxy.attempt import Trouble
 from global_ingress.proxy.choosing import Frontend
 from global_ingress.proxy.upstream import Connection
 
-# What is missing on our side; to blame frontends for it would eject them all.
-_OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL})
+_OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+"""What we lack ourselves: to blame frontends for it would eject them all. EADDRNOTAVAIL is none of it: ports run out
+towards one address, or the address has no route."""
 
 if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane

@@ -119,3 +119,8 @@ def test_the_last_one_is_never_out_and_answers_alone_put_out_a_share(
 )
 def test_half_may_be_out(out: int, listed: int, want: bool) -> None:
     assert may_eject(out, listed, 0.5, unconnected=False) is want
+
+
+def test_what_we_lack_ourselves_is_nobody_s_fault_and_tried_nowhere_else() -> None:
+    assert Trouble.EXHAUSTED not in UNCONNECTED | REPEATABLE | BLAMED
+    assert FAULT_OF[Trouble.EXHAUSTED] == "overloaded"

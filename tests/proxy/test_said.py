@@ -40,6 +40,11 @@ def test_any_answer_is_a_list_or_refused(body: bytes) -> None:
     assert all(isinstance(entry["id"], str) for entry in models)
 
 
+@pytest.mark.parametrize("id", ["", " ", " a", "a ", "a\n", "a\tb", "\x00", "a\x7f", "a\u0085b", "\u2028"])
+def test_what_cannot_be_an_id_is_passed_over(id: str) -> None:
+    assert said.read_models(200, orjson.dumps({"data": [{"id": id}, {"id": "a/b:c d"}]})) == ({"id": "a/b:c d"},)
+
+
 def test_a_failed_question_changes_nothing_that_was_known() -> None:
     known = said.heard(PoolSaid(), [{"id": "m"}], 3.0)
     lost = said.unheard(known, "refused")
