@@ -24,8 +24,9 @@ _LARGE = 64 * 1024  # a body beyond this is gathered in one growing buffer, not 
 class Framer:
     """Reads the requests of one connection, one after the other.
 
-    `feed(data)` takes what came and returns True when a message is whole: then `head` and `body` are it, and `rest()`
-    gives what came after it. In between `head` is None (no head yet) or the head of the body that is still coming.
+    `read_head` takes what came until there is a head, `read_body` what came after it; `repeated` takes a whole request
+    whose head is the last one's again. True is a message that is whole: `head` and `body` are it, and `rest()` gives
+    what came after it. In between `head` is None (no head yet) or the head of the body that is still coming.
     Refusals say what is wrong; after one that says `bad_request` or about sizes nothing more can be read.
     """
 

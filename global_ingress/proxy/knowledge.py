@@ -161,7 +161,7 @@ class Knowledge:
                 reasons.append(f"{frontend.url}: {error}")
                 continue
             if key in self._subjects:
-                self._said[key] = said.heard(self._said.get(key, PoolSaid()), models, self._clock.monotonic())
+                self._said[key] = said.heard(models, self._clock.monotonic())
             return
         if key in self._subjects:
             old = self._said.get(key, PoolSaid())
@@ -178,7 +178,7 @@ class Knowledge:
         if reason:
             self._probed[url] = after = said.failed(before, reason, asked)
         else:
-            self._probed[url] = after = said.alive(before, asked)
+            self._probed[url] = after = said.alive(asked)
             self._recovered(url)
         was = before is not None and before.failing
         if after.failing and not was:

@@ -72,7 +72,7 @@ def read_models(status: int, body: bytes) -> tuple[Entry, ...]:
     return tuple(models.values())
 
 
-def heard(before: PoolSaid, models: Sequence[Entry], now: float) -> PoolSaid:
+def heard(models: Sequence[Entry], now: float) -> PoolSaid:
     return PoolSaid(tuple(models), "", now)
 
 
@@ -81,7 +81,7 @@ def unheard(before: PoolSaid, reason: str) -> PoolSaid:
     return PoolSaid(before.models, reason, before.at)
 
 
-def alive(before: Probed | None, now: float) -> Probed:
+def alive(now: float) -> Probed:
     return Probed(0, "", now)
 
 

@@ -46,10 +46,10 @@ def test_what_cannot_be_an_id_is_passed_over(id: str) -> None:
 
 
 def test_a_failed_question_changes_nothing_that_was_known() -> None:
-    known = said.heard(PoolSaid(), [{"id": "m"}], 3.0)
+    known = said.heard([{"id": "m"}], 3.0)
     lost = said.unheard(known, "refused")
     assert (lost.models, lost.reason, lost.at) == (({"id": "m"},), "refused", 3.0)
-    assert said.heard(lost, [], 4.0) == PoolSaid((), "", 4.0)
+    assert said.heard([], 4.0) == PoolSaid((), "", 4.0)
     assert said.unheard(PoolSaid(), "refused").models is None
 
 
@@ -58,7 +58,7 @@ def test_one_lost_probe_is_no_evidence_and_one_answer_clears_it() -> None:
     assert not once.failing
     twice = said.failed(once, "timeout", 2)
     assert twice.failing
-    assert not said.alive(twice, 3).failing
+    assert not said.alive(3).failing
 
 
 def test_ready_paths_and_answers() -> None:
