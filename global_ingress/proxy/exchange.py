@@ -215,6 +215,14 @@ class Exchange(Answering):
                 self._blame(Trouble.NO_WORKERS)
             self._complete(self._answer)
 
+    def answer_trouble(self, trouble: Trouble) -> None:
+        if trouble is not Trouble.STALE_CONNECTION or self._hedge is None:
+            Trying.answer_trouble(self, trouble)
+            return
+        self._drop_connection()
+        self._reached -= 1
+        self._failed(trouble)  # the second try is its repeat, under way already
+
     def timed_out(self, now: float) -> None:
         """The connection's deadline: the end of a wait, or only the time for a second try or for a heartbeat."""
         if not self._committed and now >= self._hedge_at:

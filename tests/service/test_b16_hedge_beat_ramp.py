@@ -94,7 +94,7 @@ async def test_rule_i36_when_the_first_fails_the_second_is_waited_for(start: Sta
         connection.fin()
         first_gone.set()
 
-    rig.play([second_came, gone], [came, first_gone, SSE + event(b'{"second":1}') + DONE + LAST])
+    rig.play([second_came, gone], [came, first_gone, 0.1, SSE + event(b'{"second":1}') + DONE + LAST])
     answer = await rig.ask(stream=True)
     assert (answer.status, answer.body) == (200, b'data: {"second":1}\n\ndata: [DONE]\n\n')
     assert rig.asked == asked + 2, "no third try beside the second"
