@@ -224,9 +224,9 @@ async def test_failover_goes_in_order_and_slows_down() -> None:
         await clock.advance(60)
         tries = len(network.hosts)
         assert network.hosts[:4] == ["first", "second", "first", "second"]
-        assert 8 <= tries <= 30
+        assert 40 <= tries <= 48, "0.15 s at first, 1.5 s in the end"
         await clock.advance(60)
-        assert len(network.hosts) - tries <= 16
+        assert len(network.hosts) - tries <= 41
         assert following.errors >= len(network.hosts) - 1
         assert following.table is None
         network.down = {"first": httpx.ConnectError("refused")}
