@@ -57,7 +57,7 @@ _SHAPES: Mapping[str, Shape] = {
         },
         "status": {"loadBalancer": dict, "conditions": _CONDITIONS},
     },
-    NAMESPACES.resource: {"spec": {"finalizers": [str]}, "status": {"phase": str}},
+    NAMESPACES.resource: {"spec": {"finalizers": [str]}, "status": {"phase": str, "conditions": _CONDITIONS}},
     EVENTS.resource: {"involvedObject": _TEXTS, "reason": str, "type": str},
     LEASES.resource: {
         "spec": {

@@ -121,3 +121,18 @@ def test_a_body_of_a_wrong_type_is_named() -> None:
     slices = KINDS[0]
     with pytest.raises(ApiFailure, match=r"cannot unmarshal string into field endpoints\[0\].addresses of type array"):
         fresh().create(target(slices), {"metadata": {"name": "a"}, "endpoints": [{"addresses": "x"}]}, Writer())
+
+
+@pytest.mark.parametrize("wrong", [1, "a", ["a"], [None]], ids=["number", "text", "texts", "null"])
+@pytest.mark.parametrize(("kind", "dotted"), [(kind, dotted) for kind in KINDS for dotted in kind.lists])
+def test_a_list_told_apart_by_keys_is_a_list_of_objects(kind: Kind, dotted: str, wrong: Any) -> None:
+    body: Any = wrong
+    for name in reversed(dotted.split(".")):
+        body = {name: body}
+    said = {"metadata": {"name": "a"}, "kind": kind.kind, "apiVersion": kind.api_version(kind.versions[0])} | body
+    with pytest.raises(ApiFailure, match=dotted) as created:
+        fresh().create(target(kind), said, Writer())
+    with pytest.raises(ApiFailure, match=dotted) as applied:
+        query = {"fieldManager": "me"}
+        patch(fresh(), target(kind), "application/apply-patch+yaml", orjson.dumps(said), query, Writer("me"))
+    assert (created.value.code, applied.value.code) == (400, 400)
