@@ -132,7 +132,7 @@ def test_a_list_told_apart_by_keys_is_a_list_of_objects(kind: Kind, dotted: str,
     said = {"metadata": {"name": "a"}, "kind": kind.kind, "apiVersion": kind.api_version(kind.versions[0])} | body
     with pytest.raises(ApiFailure, match=dotted) as created:
         fresh().create(target(kind), said, Writer())
+    raw, query = orjson.dumps(said), {"fieldManager": "me"}
     with pytest.raises(ApiFailure, match=dotted) as applied:
-        query = {"fieldManager": "me"}
-        patch(fresh(), target(kind), "application/apply-patch+yaml", orjson.dumps(said), query, Writer("me"))
+        patch(fresh(), target(kind), "application/apply-patch+yaml", raw, query, Writer("me"))
     assert (created.value.code, applied.value.code) == (400, 400)
