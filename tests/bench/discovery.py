@@ -28,7 +28,6 @@ from tests.service.running import Command, running
 LIMIT = 600.0  # seconds for the first table
 CLUSTERS = 50
 WATCH = b"GET /pools?watch=true HTTP/1.1\r\nhost: bench\r\n\r\n"
-HEALTH = b"GET /livez HTTP/1.1\r\nhost: bench\r\n\r\n"
 BOOKMARK = {
     "type": "BOOKMARK",
     "object": {
@@ -125,24 +124,29 @@ class Watcher:
 
 
 class Probe:
-    """Asks `/livez` all the time: the longest answer is at least the longest block of the directory's loop."""
+    """The longest silence of the directory, as a process beside it sees it."""
 
-    def __init__(self) -> None:
-        self.worst = 0.0
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
 
-    async def run(self, port: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    @classmethod
+    @asynccontextmanager
+    async def beside(cls, port: int) -> AsyncIterator[Probe]:
+        pipe = asyncio.subprocess.PIPE
+        given = ["-m", "tests.bench.silence", str(port)]
+        process = await asyncio.create_subprocess_exec(sys.executable, *given, stdin=pipe, stdout=pipe)
         try:
-            while True:
-                began = time.monotonic()
-                writer.write(HEALTH)
-                head = await reader.readuntil(b"\r\n\r\n")
-                [size] = [int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-                await reader.readexactly(size)
-                self.worst = max(self.worst, time.monotonic() - began)
-                await asyncio.sleep(0.01)
+            yield cls(process)
         finally:
-            writer.close()
+            process.kill()
+            await process.wait()
+
+    async def worst(self) -> float:
+        """Seconds, since this was asked last."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(b"\n")
+        return float(await self._process.stdout.readline())
 
 
 def memory(pid: int) -> dict[str, int]:
@@ -168,14 +172,13 @@ async def directory(source: Source, folder: Path) -> AsyncIterator[tuple[int, Co
 
 async def measure(slices: int, endpoints: int, watchers: int, rate: float, seconds: float) -> dict[str, Any]:
     source = Source(slices, endpoints)
-    probe = Probe()
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
         async with directory(source, Path(folder)) as (port, command), contextlib.AsyncExitStack() as stack:
             tasks: list[asyncio.Task[None]] = []
             stack.push_async_callback(_end, tasks)
             all_ = [Watcher(n in (0, watchers - 1)) for n in range(watchers)]
-            tasks.append(asyncio.create_task(probe.run(port)))
+            probe = await stack.enter_async_context(Probe.beside(port))
             pid = command.process.pid
             while not any(line["message"] == "table published" and line.get("complete") for line in command.lines):
                 assert time.monotonic() - began < LIMIT, command.lines[-3:]
@@ -187,22 +190,21 @@ async def measure(slices: int, endpoints: int, watchers: int, rate: float, secon
                 "watchers": watchers,
                 "first_table_s": time.monotonic() - began,
                 "first_table_cpu_s": cpu_seconds([pid]),
-                "first_table_longest_silence_s": probe.worst,
+                "first_table_longest_silence_s": await probe.worst(),
             } | memory(pid)
-            probe.worst, began, cpu = 0.0, time.monotonic(), cpu_seconds([pid])
+            began, cpu = time.monotonic(), cpu_seconds([pid])
             tasks += [asyncio.create_task(one.run(port)) for one in all_]
             for one in all_:
                 await asyncio.wait_for(one.complete.wait(), LIMIT)
             found |= {
                 "watchers_have_it_s": time.monotonic() - began,
                 "watchers_have_it_cpu_s": cpu_seconds([pid]) - cpu,
-                "watchers_longest_silence_s": probe.worst,
+                "watchers_longest_silence_s": await probe.worst(),
                 "watch_mib_each": all_[0].size / 2**20,
             }
             if rate:
-                probe.worst = 0.0
                 found |= await churn(source, all_, pid, rate, seconds)
-                found["churn_longest_silence_s"] = probe.worst
+                found["churn_longest_silence_s"] = await probe.worst()
             found["after"] = memory(pid)
             assert not [task for task in tasks if task.done()], "a connection has ended"
             return found
