@@ -57,9 +57,8 @@ def _faults(fleet: Fleet, read: Settings) -> Iterator[tuple[str, str]]:
     given = fleet.ingress
     upstream = read.upstream.tls
     yield from _secret("auth", given.auth_secret, [] if read.auth is None else [read.auth.keys_file])
-    yield from _secret(
-        "tls", given.tls_secret, [] if read.tls is None else [read.tls.certificate, read.tls.key, read.tls.client_ca]
-    )
+    tls = [] if read.tls is None else [read.tls.certificate, read.tls.key, read.tls.client_ca]
+    yield from _secret("tls", given.tls_secret, tls)
     files = [] if upstream is None else [upstream.ca, upstream.certificate, upstream.key]
     yield from _secret("upstream.tls", given.upstream_tls_secret, files)
 

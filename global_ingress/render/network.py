@@ -81,7 +81,7 @@ def api_server(cluster: Cluster) -> Object:
 
 
 def frontends(fleet: Fleet) -> Object:
-    """By address in all clusters; and by namespace in the own one, since not every network knows own pods by address."""
+    """By address in all clusters, and by namespace in the own one: some networks know own pods by name alone."""
     addresses = everywhere(fleet)
     own = [namespace(name) for name in fleet.discovery.watch_namespaces] or [{"namespaceSelector": {}}]
     return rule("to", None if addresses is None else [*addresses, *own], fleet.egress.frontend_ports)

@@ -158,9 +158,12 @@ def _container(fleet: Fleet, work: Workload, volumes: Iterable[Volume]) -> Objec
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": volume.name, "mountPath": volume.path, "readOnly": True} for volume in volumes][1:]
-        + [{"name": _TMP.name, "mountPath": _TMP.path}],
+        "volumeMounts": [_mount(volume) for volume in volumes],
     }
+
+
+def _mount(volume: Volume) -> Object:
+    return {"name": volume.name, "mountPath": volume.path, **({} if volume is _TMP else {"readOnly": True})}
 
 
 def _probe(path: str, port: str, *, period: int, failures: int) -> Object:
