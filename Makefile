@@ -28,7 +28,7 @@ demo: $(VENV)/.ok  ## four simulated regions, discovery and ingress in each, tra
 	$(BIN)/global-ingress demo $(DEMO_ARGS)
 
 test: $(VENV)/.ok  ## every test that needs nothing but loopback
-	$(BIN)/python -m pytest -m "not e2e and not soak" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not e2e and not soak and not deploy" $(PYTEST_ARGS)
 
 soak: $(VENV)/.ok  ## reloads, replaced frontends, restarts and killed workers under load (SOAK=600 seconds)
 	$(BIN)/python -m pytest tests/soak --soak-seconds $(or $(SOAK),600) --timeout 1800 $(PYTEST_ARGS)
@@ -78,7 +78,7 @@ $(VENV)-deploy/.ok: $(VENV)/.ok requirements/deploy.lock
 
 render: $(VENV)/.ok  ## make k8s/rendered and the chart's values from examples/fleet.yaml and the declarations
 	$(BIN)/global-ingress render examples/fleet.yaml -o k8s/rendered
-	$(BIN)/python -m global_ingress.render.chart_docs k8s/chart/global-ingress
+	$(BIN)/python -m global_ingress.render.chart k8s/chart/global-ingress
 
 image: $(VENV)-deploy/.ok  ## build Dockerfile.runtime with buildah, look into it, run it read-only (root; Debian, Ubuntu)
 	$(VENV)-deploy/bin/hadolint Dockerfile.runtime

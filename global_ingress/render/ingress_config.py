@@ -30,9 +30,7 @@ def checked(fleet: Fleet, text: str, *, name: str, not_yet: Iterable[str] = NOT_
         except SettingsFault:
             again = None
         if again is None or again.region != cluster.region:
-            faults.append(
-                Fault(name, 1, 1, "", "must be keys on lines of their own, so that region can go before them")
-            )
+            faults.append(Fault(name, 1, 1, "", "must have each key on its own line: region goes before them"))
             break
     if faults:
         raise SettingsFault(faults)
@@ -50,7 +48,7 @@ def _faults(fleet: Fleet, read: Settings) -> Iterator[tuple[str, str]]:
     if fleet.ingress.grace <= taken:
         yield (
             "drain",
-            f"takes {taken:g}s with ingress.pre_stop, and the fleet's ingress.grace is {fleet.ingress.grace}s",
+            f"takes {taken:g}s with ingress.pre_stop, and ingress.grace is {fleet.ingress.grace}s",
         )
     if read.log.access not in (None, "stdout") and not read.log.access.startswith("/tmp/"):
         yield "log.access", "must be stdout, off or a path in /tmp: the root file system is read-only"

@@ -91,7 +91,7 @@ class Builder:
             return
         container = self.buildah("from", "scratch")
         mounted = self.buildah("mount", container)
-        run(["cp", "-a", f"{tree}/root/.", mounted])
+        run(["cp", "-a", str(tree / "root") + "/.", mounted])
         self.buildah("umount", container)
         self.buildah("commit", "-q", container, _BASE)
         self.buildah("rm", container)
