@@ -54,8 +54,8 @@ def _try(builder: Builder, who: Identity) -> dict[str, Any]:
         root = Path(builder.buildah("mount", container))
         config = json.loads(builder.buildah("inspect", "--type", "image", IMAGE))["OCIv1"]
         facts: dict[str, Any] = {"size_mib": _size(root), "base_mib": _size(builder.folder / "base" / "root")}
-        _labelled(config["config"], who)
-        _holds_nothing_else(root)
+        labelled(config["config"], who)
+        holds_nothing_else(root)
         with tempfile.TemporaryDirectory() as folder:
             files, logs = Path(folder, "files"), Path(folder, "logs")
             for path in (Path(folder), files, logs):
@@ -73,7 +73,7 @@ def _try(builder: Builder, who: Identity) -> dict[str, Any]:
         builder.drop(container)
 
 
-def _labelled(config: dict[str, Any], who: Identity) -> None:
+def labelled(config: dict[str, Any], who: Identity) -> None:
     labels = config["Labels"]
     said = (labels["org.opencontainers.image.version"], labels["org.opencontainers.image.revision"])
     if said != (who.told, who.revision):
@@ -82,7 +82,7 @@ def _labelled(config: dict[str, Any], who: Identity) -> None:
         raise BuildFailed(f"user or stop signal are wrong: {config}")
 
 
-def _holds_nothing_else(root: Path) -> None:
+def holds_nothing_else(root: Path) -> None:
     found = sorted(str(path.relative_to(root)) for name in FORBIDDEN for path in root.rglob(name) if path.is_file())
     found += sorted(str(path.relative_to(root)) for path in root.rglob("pip") if path.is_dir())
     if found:

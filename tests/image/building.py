@@ -107,6 +107,7 @@ class Builder:
         arguments = [part for key, value in given.items() for part in ("--build-arg", f"{key}={value}")]
         how = ["--isolation", "chroot", "--pull-never", *arguments, "-f", str(ROOT / "Dockerfile.runtime")]
         self.buildah("build", *how, "-t", IMAGE, str(ROOT))
+        self.buildah("rmi", "--prune")  # the image before this one, and what it was built in
 
     def drop(self, container: str) -> None:
         self.buildah("umount", container)

@@ -61,15 +61,21 @@ def smoke(inside: Inside, files: Path, logs: Path) -> dict[str, Any]:
 
 def _ask(client: httpx.Client, ingress: str, k: int) -> str:
     """The pool that answered request k, whose kind is such that every pool gets several kinds."""
-    chat, stream = divmod((k + k // REGIONS) % 4, 2)
+    chat, stream = kind(k)
     path = "/v1/chat/completions" if chat else "/v1/completions"
-    asked: dict[str, Any] = {"model": MODEL, "stream": bool(stream), "max_tokens": 4}
+    asked: dict[str, Any] = {"model": MODEL, "stream": stream, "max_tokens": 4}
     asked |= {"messages": [{"role": "user", "content": "Which region?"}]} if chat else {"prompt": "Which region?"}
     answer = client.post(ingress + path, json=asked)
     whole = answer.text.endswith("data: [DONE]\n\n") if stream else "choices" in answer.json()
     if answer.status_code != 200 or not whole:
         raise BuildFailed(f"request {k} to {path}: {answer.status_code} {answer.text[:300]}")
     return answer.headers["x-dynamo-pool"]
+
+
+def kind(k: int) -> tuple[bool, bool]:
+    """Whether request k is a chat, and whether it streams."""
+    chat, stream = divmod((k + k // REGIONS) % 4, 2)
+    return bool(chat), bool(stream)
 
 
 def _ok(client: httpx.Client, url: str) -> bool:

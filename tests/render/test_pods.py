@@ -89,8 +89,8 @@ def test_discovery_takes_its_flags(name: str, tmp_path: Path) -> None:
     declared = fleet(name)
     program = str(Path(sys.executable).with_name("global-discovery-service"))
     arguments = discovery_command(declared, declared.clusters[0])[1:]
-    assert not {argument for argument in arguments if argument.startswith("--pool-discovery=")}
-    environment = {"PATH": os.environ["PATH"], "AWS_EC2_METADATA_DISABLED": "true"}
+    nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **nowhere}
     process = subprocess.Popen(
         [program, *arguments, "--listen", "127.0.0.1:0"],
         stdout=subprocess.PIPE,

@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,12 @@ def test_what_is_committed_is_fresh() -> None:
 def test_what_the_chart_takes_from_the_declarations_is_fresh(file: str) -> None:
     """make render"""
     assert (CHART / file).read_text() == FILES[file]()
+
+
+def test_the_chart_is_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version, version)
 
 
 def test_the_same_fleet_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
