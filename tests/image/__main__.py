@@ -54,6 +54,7 @@ def _try(builder: Builder, who: Identity) -> dict[str, Any]:
         root = Path(builder.buildah("mount", container))
         config = json.loads(builder.buildah("inspect", "--type", "image", IMAGE))["OCIv1"]
         facts: dict[str, Any] = {"size_mib": _size(root), "base_mib": _size(builder.folder / "base" / "root")}
+        facts["layers"] = builder.buildah("images", "--format", "{{.Size}}", IMAGE)
         labelled(config["config"], who)
         holds_nothing_else(root)
         with tempfile.TemporaryDirectory() as folder:

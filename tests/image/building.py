@@ -86,6 +86,8 @@ class Builder:
                 run(["debootstrap", "--variant=minbase", codename, str(tree / "root"), _MIRRORS[distribution]])
             except BuildFailed as failed:
                 raise CannotBuild(f"debootstrap cannot make a base here: {failed}") from None
+            for package in (tree / "root" / "var" / "cache" / "apt" / "archives").glob("*.deb"):
+                package.unlink()  # installed already
             (tree / "made").touch()
         if _BASE in self.buildah("images", "--format", "{{.Name}}").split():
             return

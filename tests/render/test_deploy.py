@@ -9,6 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
+import yaml
 
 from global_ingress.render.chart import values_of
 from tests.render.making import CONFIG, FLEETS, ROOT, everything, fleet, objects
@@ -99,6 +100,24 @@ def test_a_real_api_server_takes_every_object() -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("cluster", ["ohio", "oregon"])
+def test_kustomize_builds_what_is_committed(cluster: str) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("there is no kubectl: kustomize did not build the folders")
+    built = subprocess.run(
+        ["kubectl", "kustomize", f"k8s/rendered/{cluster}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert built.returncode == 0, built.stderr
+    index = ["ohio", "oregon"].index(cluster)
+    wanted = {_key(one): one for one in objects(fleet("example"), index)}
+    assert {_key(one): one for one in yaml.safe_load_all(built.stdout)} == wanted
 
 
 def _key(one: dict[str, Any]) -> tuple[str, str, str]:
