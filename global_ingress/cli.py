@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from global_ingress.demo.command import app_command as demo_command
+from global_ingress.render.command import app_command as render_command
 from global_ingress.validate.command import app_command as validate_command
 
 app = typer.Typer(
@@ -97,6 +98,7 @@ def schema() -> None:
 
 
 app.command("demo")(demo_command)
+app.command("render")(render_command)
 app.command("validate")(validate_command)
 
 

@@ -1,40 +1,24 @@
 """The operator's file `ingress.yaml`: text in, frozen `Settings` or all its faults out.
 
-Owns loading, overriding and writing back; the keys are declared in `settings_sections`. Reads no file, no flag and no
+Owns loading, overriding and writing back; the keys are declared in `settings_sections`, and how any declared file is
+read in `settings_reading`. Reads no file, no flag and no
 environment: callers hand in text. Keeps the rule that any text gives `Settings` or `SettingsFault`, nothing else.
 """
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from global_ingress.proxy import settings_values as values
-from global_ingress.proxy import yaml_places
 from global_ingress.proxy.not_yet import NOT_YET
 from global_ingress.proxy.settings_checks import cross_findings, same_port
-from global_ingress.proxy.settings_faults import Fault, Finding, SettingsFault, findings, found, path_text
+from global_ingress.proxy.settings_faults import Fault, SettingsFault, found
+from global_ingress.proxy.settings_reading import declared, decoded
 from global_ingress.proxy.settings_sections import Settings
 from global_ingress.proxy.settings_values import Address
-from global_ingress.proxy.yaml_places import Document, Place
 
 __all__ = ["Address", "Fault", "Settings", "SettingsFault", "as_written", "decoded", "load", "with_overrides"]
-
-
-def decoded(content: bytes, *, name: str) -> str:
-    """The text of a file. Raises SettingsFault at the first byte that is no UTF-8."""
-    content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        before = content[: error.start].decode()
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise SettingsFault(
-            [Fault(name, line, column, "", f"is no UTF-8: byte 0x{content[error.start]:02x}")]
-        ) from None
 
 
 def load(text: str, *, name: str, directory: str, not_yet: Iterable[str] = NOT_YET) -> Settings:
@@ -42,41 +26,14 @@ def load(text: str, *, name: str, directory: str, not_yet: Iterable[str] = NOT_Y
 
     Raises SettingsFault, which holds all faults; of a text that is no YAML only the first.
     """
-    try:
-        document = yaml_places.read(text)
-    except yaml_places.UnreadableYaml as error:
-        raise SettingsFault([_fault(name, error.place, "", error.message)]) from None
-    if not isinstance(document.data, dict):
-        what = "is empty" if document.data is None else f"must be a mapping, got {found(document.data)}"
-        raise SettingsFault([_fault(name, document.place(()), "", f"{what}; at least discovery is needed")])
-    settings, problems = _validated(document.data, directory)
-    problems += cross_findings(document.data, not_yet)
-    faults = [_fault(name, flaw.place, path_text(flaw.path), flaw.message) for flaw in document.flaws]
-    faults += [_placed(name, document, problem) for problem in problems if not _under_unknown(document, problem)]
-    if faults or settings is None:
-        raise SettingsFault(faults)
-    return settings
-
-
-def _validated(data: dict[str, Any], directory: str) -> tuple[Settings | None, list[Finding]]:
-    try:
-        return Settings.model_validate(data, context={"directory": directory}), []
-    except ValidationError as error:
-        return None, list(findings(Settings, error))
-
-
-def _under_unknown(document: Document, problem: Finding) -> bool:
-    """What stands where an alias was is not the operator's word; the alias itself is told."""
-    return any(problem.path[:n] in document.unknown for n in range(len(problem.path) + 1))
-
-
-def _placed(name: str, document: Document, problem: Finding) -> Fault:
-    place = document.key_place(problem.path) if problem.at_key else document.place(problem.path)
-    return _fault(name, place, path_text(problem.path), problem.message)
-
-
-def _fault(name: str, place: Place, path: str, message: str) -> Fault:
-    return Fault(name, place.line, place.column, path, message)
+    return declared(
+        Settings,
+        text,
+        name=name,
+        context={"directory": directory},
+        needs="at least discovery is needed",
+        cross=lambda data: cross_findings(data, not_yet),
+    )
 
 
 def with_overrides(

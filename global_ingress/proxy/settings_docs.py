@@ -32,7 +32,7 @@ tells all faults of a file at once; `global-ingress schema` prints its JSON Sche
 """
 
 
-class _Generator(GenerateJsonSchema):
+class SchemaMaker(GenerateJsonSchema):
     """Kinds of value keep the titles they were declared with; fields get none made from their names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -41,7 +41,7 @@ class _Generator(GenerateJsonSchema):
 
 def json_schema() -> dict[str, Any]:
     """The published JSON Schema (2020-12) of the file, defaults spelled as in the file."""
-    schema = Settings.model_json_schema(schema_generator=_Generator)
+    schema = Settings.model_json_schema(schema_generator=SchemaMaker)
     _spell_defaults(schema)
     discovery = schema["$defs"]["Discovery"]
     discovery["oneOf"] = [{"required": ["urls"]}, {"required": ["pools"]}]

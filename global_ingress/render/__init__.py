@@ -1,0 +1,1 @@
+"""From one declared fleet to the manifests of each cluster."""
