@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from discovery.kit.clock import Clock, rfc3339
 from global_ingress.proxy import metrics, settings, status
 from global_ingress.proxy.config_file import ConfigFile
+from global_ingress.proxy.decided import Decisions
+from global_ingress.proxy.decisions import DecisionRing
+from global_ingress.proxy.history import History
 from global_ingress.proxy.knowledge import Knowledge
 from global_ingress.proxy.labels import Labels
 from global_ingress.proxy.metrics import Loop, Snapshot
@@ -21,6 +24,7 @@ from global_ingress.proxy.sources import Sources
 from global_ingress.proxy.steering import Steering
 from global_ingress.proxy.supervisor import Supervisor
 
+SHOWN_DECISIONS = 25
 AWAY = 60.0  # seconds after which a silent directory is a warning
 
 
@@ -55,10 +59,22 @@ class Overview:
     labels: Labels
     started: datetime
     pulse: Pulse = field(default_factory=Pulse)
+    history: History = field(default_factory=History)
+    decisions: DecisionRing = field(default_factory=DecisionRing)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=200))
 
     def notice(self, kind: str, subject: str, detail: str) -> None:
         self.events.append(Event(self.clock.now(), kind, subject, detail))
+
+    def look_back(self) -> None:
+        """Called once a second, after the workers have told their counts."""
+        now = self.clock.monotonic()
+        if self.history.due(now):
+            self.history.look(self.supervisor.totals(), now)
+
+    def take_decisions(self, decisions: Decisions) -> None:
+        """Records of a worker."""
+        self.decisions.add(decisions, self.steering.left_out if decisions.records else {})
 
     # ---- readiness
 
@@ -142,7 +158,20 @@ class Overview:
             "routes_generation": self.steering.routes.generation if self.steering.routes else 0,
             "workers": self.workers(),
             "models": status.model_objects(moment),
-            "pools": [status.pool_object(moment, pool) for pool in moment.picture.pools],
+            "pools": [
+                status.pool_object(moment, pool) | {"recent": self.history.of(pool.id)}
+                for pool in moment.picture.pools
+            ],
+            "in_flight": sum(self._in_flight().values()),
+            "recent": self.history.overall(),
+            "decisions": {
+                "kept": len(self.decisions),
+                "dropped": self.decisions.dropped,
+                "newest": [
+                    one | {"at": rfc3339(datetime.fromtimestamp(one["at"], UTC))}
+                    for one in self.decisions.newest(SHOWN_DECISIONS)
+                ],
+            },
             "requests": sum(sum(series.requests.values()) for series in totals.series),
             "events": [
                 {"at": rfc3339(event.at), "kind": event.kind, "subject": event.subject, "detail": event.detail}

@@ -108,7 +108,15 @@ class Running:
         self._client = new_client()
         self.knowledge = Knowledge(self._client, clock, self._touch, self._recovered)
         plan = _plan(worker, settings, self._ledger_fd)
-        self.supervisor = Supervisor(listeners, self.ledger, plan, clock=clock, chance=chance, notice=self._notice)
+        self.supervisor = Supervisor(
+            listeners,
+            self.ledger,
+            plan,
+            clock=clock,
+            chance=chance,
+            notice=self._notice,
+            decisions=lambda decisions: self.overview.take_decisions(decisions),
+        )
         self._labels = Labels()
         self.steering = Steering(
             settings,
@@ -270,3 +278,4 @@ class Running:
             if self.steering.restless:
                 self.steering.recompute()
             await self.supervisor.refresh(TICK)
+            self.overview.look_back()
