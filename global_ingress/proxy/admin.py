@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from discovery.kit.errors import Refusal
 from discovery.kit.metrics import CONTENT_TYPE
 from discovery.kit.page import HEADERS as PAGE_HEADERS
-from discovery.kit.service import make_app
+from discovery.kit.service import make_app, refresh_of
 from global_ingress.proxy.openapi import document
 from global_ingress.proxy.overview import Overview
 from global_ingress.proxy.page import status_page
@@ -69,11 +69,9 @@ class _Routes:
         return _json(self._overview.status_document())
 
     async def _page(self, request: Request) -> Response:
-        every = request.query_params.get("refresh", "")
-        if every and not (every.isdecimal() and len(every) <= 4 and 1 <= int(every) <= 3600):
-            raise Refusal(400, "bad_request", "refresh is a number of seconds from 1 to 3600", param="refresh")
+        every = refresh_of(request)
         await self._overview.supervisor.refresh(FRESH)
-        html = status_page(self._overview.status_document(), int(every) if every else None)
+        html = status_page(self._overview.status_document(), every)
         return Response(html, headers=PAGE_HEADERS, media_type="text/html")
 
     async def _decision(self, request: Request) -> Response:

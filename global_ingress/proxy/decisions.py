@@ -61,5 +61,7 @@ class DecisionRing:
 
 def _short(record: Decision) -> dict[str, Any]:
     names = ("at", "request_id", "model", "why", "status", "outcome", "code", "total_ms")
-    tries = [{"pool": one.pool, "ended": one.ended, "ms": round(one.ended_ms - one.began_ms, 1)} for one in record.tries]
+    tries = [
+        {"pool": one.pool, "ended": one.ended, "ms": round(one.ended_ms - one.began_ms, 1)} for one in record.tries
+    ]
     return {name: getattr(record, name) for name in names} | {"tries": tries}

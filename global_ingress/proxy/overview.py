@@ -159,8 +159,7 @@ class Overview:
             "workers": self.workers(),
             "models": status.model_objects(moment),
             "pools": [
-                status.pool_object(moment, pool) | {"recent": self.history.of(pool.id)}
-                for pool in moment.picture.pools
+                status.pool_object(moment, pool) | {"recent": self.history.of(pool.id)} for pool in moment.picture.pools
             ],
             "in_flight": sum(self._in_flight().values()),
             "recent": self.history.overall(),

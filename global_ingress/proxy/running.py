@@ -25,6 +25,7 @@ from discovery.pool import PoolTable
 from global_ingress import __version__
 from global_ingress.proxy.admin import make_admin
 from global_ingress.proxy.config_file import ConfigFile
+from global_ingress.proxy.decided import Decisions
 from global_ingress.proxy.knowledge import Knowledge, new_client
 from global_ingress.proxy.labels import Labels
 from global_ingress.proxy.ledger import SLOTS, Ledger, create_ledger
@@ -115,7 +116,7 @@ class Running:
             clock=clock,
             chance=chance,
             notice=self._notice,
-            decisions=lambda decisions: self.overview.take_decisions(decisions),
+            decisions=self._take_decisions,
         )
         self._labels = Labels()
         self.steering = Steering(
@@ -261,6 +262,9 @@ class Running:
 
     def _notice(self, kind: str, subject: str, detail: str) -> None:
         self.overview.notice(kind, subject, detail)
+
+    def _take_decisions(self, decisions: Decisions) -> None:
+        self.overview.take_decisions(decisions)
 
     def _on_failure(self, error: Exception) -> None:
         """A part has died of an error that nobody foresaw (it is in the log)."""
