@@ -15,6 +15,8 @@ import msgspec
 from global_ingress.proxy.decided import STANDINGS, Decision, Decisions
 
 KEPT = 1000
+MOST_OF_A_KIND = 8  # of one reason, among the newest
+WHYS = ("failed", "retried", "hedged", "refused", "sampled")
 
 LeftOut = Sequence[tuple[str, str]]
 """Pools that were no candidates, and the reason in words."""
@@ -53,10 +55,12 @@ class DecisionRing:
         return out
 
     def newest(self, count: int) -> list[dict[str, Any]]:
-        """The newest first, in short; those that were only sampled stand behind the others."""
-        records = [record for record, _ in reversed(self._records.values())]
-        records.sort(key=lambda record: record.why == "sampled")
-        return [_short(record) for record in records[:count]]
+        """In short, the newest of each reason; a flood of one hides no other. Those that were sampled come last."""
+        found: dict[str, list[Decision]] = {why: [] for why in WHYS}
+        for record, _ in reversed(self._records.values()):
+            if len(same := found.setdefault(record.why, [])) < MOST_OF_A_KIND:
+                same.append(record)
+        return [_short(record) for same in found.values() for record in same][:count]
 
 
 def _short(record: Decision) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _TEXT = {"type": "string"}
@@ -90,6 +91,10 @@ def document(version: str) -> dict[str, Any]:
             path: {
                 "get": {
                     "summary": summary,
+                    "parameters": [
+                        {"name": name, "in": "path", "required": True, "schema": _TEXT}
+                        for name in re.findall(r"\{(\w+)\}", path)
+                    ],
                     "responses": answers | {"default": _answer("An error.", _ERROR)},
                 }
             }
