@@ -13,12 +13,12 @@ from typing import Annotated
 import typer
 
 from global_ingress.demo.command import app_command as demo_command
+from global_ingress.explain.command import app_command as explain_command
 from global_ingress.validate.command import app_command as validate_command
 
 app = typer.Typer(
     name="global-ingress",
     help="A streaming load balancer for OpenAI-compatible inference in several regions.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -97,6 +97,7 @@ def schema() -> None:
 
 
 app.command("demo")(demo_command)
+app.command("explain")(explain_command)
 app.command("validate")(validate_command)
 
 

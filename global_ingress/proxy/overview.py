@@ -140,15 +140,7 @@ class Overview:
             "warnings": self.warnings(),
             "region": self.steering.settings.region,
             "config": {"file": str(self.config.path), "reloads": dict(self.config.counted)},
-            "reloads": [
-                {
-                    "at": rfc3339(reading.at),
-                    "result": reading.result,
-                    "faults": list(reading.faults),
-                    "needs_restart": list(reading.needs_restart),
-                }
-                for reading in reversed(self.config.readings)
-            ],
+            "reloads": self._reloads_document(),
             "discovery": self.sources.document()
             | {
                 "epoch": table.epoch if table else None,
@@ -163,19 +155,34 @@ class Overview:
             ],
             "in_flight": sum(self._in_flight().values()),
             "recent": self.history.overall(),
-            "decisions": {
-                "kept": len(self.decisions),
-                "dropped": self.decisions.dropped,
-                "newest": [
-                    one | {"at": rfc3339(datetime.fromtimestamp(one["at"], UTC))}
-                    for one in self.decisions.newest(SHOWN_DECISIONS)
-                ],
-            },
+            "decisions": self._decisions_document(),
             "requests": sum(sum(series.requests.values()) for series in totals.series),
-            "events": [
-                {"at": rfc3339(event.at), "kind": event.kind, "subject": event.subject, "detail": event.detail}
-                for event in reversed(self.events)
-            ],
+            "events": self._events_document(),
+        }
+
+    def _reloads_document(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "at": rfc3339(reading.at),
+                "result": reading.result,
+                "faults": list(reading.faults),
+                "needs_restart": list(reading.needs_restart),
+            }
+            for reading in reversed(self.config.readings)
+        ]
+
+    def _events_document(self) -> list[dict[str, Any]]:
+        return [
+            {"at": rfc3339(event.at), "kind": event.kind, "subject": event.subject, "detail": event.detail}
+            for event in reversed(self.events)
+        ]
+
+    def _decisions_document(self) -> dict[str, Any]:
+        newest = self.decisions.newest(SHOWN_DECISIONS)
+        return {
+            "kept": len(self.decisions),
+            "dropped": self.decisions.dropped,
+            "newest": [one | {"at": rfc3339(datetime.fromtimestamp(one["at"], UTC))} for one in newest],
         }
 
     def workers(self) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from global_ingress.proxy import settings_docs
+from global_ingress.proxy import metrics_docs, settings_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,3 +18,8 @@ def test_the_settings_page_is_fresh() -> None:
 def test_the_published_schema_is_fresh() -> None:
     """global-ingress schema > examples/ingress.schema.json"""
     assert json.loads((ROOT / "examples" / "ingress.schema.json").read_text()) == settings_docs.json_schema()
+
+
+def test_the_page_of_metrics_is_fresh() -> None:
+    """python -m global_ingress.proxy.metrics_docs > docs/metrics.md"""
+    assert (ROOT / "docs" / "metrics.md").read_text() == metrics_docs.page()

@@ -150,7 +150,7 @@ def test_a_sparkline_says_what_it_shows() -> None:
     [
         (number(None), "–"), (number(0), "0"), (number(1234567), "1,234,567"), (number(0.01234), "0.0123"),
         (share(0.0004), "< 0.1 %"), (share(0.25), "25 %"), (share(None), "–"),
-        (milliseconds(1500), "1.5 s"), (milliseconds(2), "2 ms"), (seconds(3.14), "3.1 s"), 
+        (milliseconds(1500), "1.5 s"), (milliseconds(2), "2 ms"), (seconds(3.14), "3.1 s"),
         (seconds(3700), "1 h 1 min"),
     ],
 )  # fmt: skip
