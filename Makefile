@@ -69,10 +69,11 @@ fuzz: $(VENV)/.ok  ## fuzz every reader of foreign bytes (FUZZ_ARGS="60 body": s
 	@if $(MAKE) $(VENV)-fuzz/.ok; then $(VENV)-fuzz/bin/python -m tests.fuzz $(FUZZ_ARGS); \
 	else echo "*** fuzz: skipped, atheris cannot be installed here (why: above)"; fi
 
-docs: $(VENV)/.ok  ## make docs/settings.md, docs/metrics.md and examples/ingress.schema.json from the declarations
+docs: $(VENV)/.ok  ## make docs/settings.md, docs/metrics.md, docs/cli.md and examples/ingress.schema.json from the declarations
 	$(BIN)/python -m global_ingress.proxy.settings_docs > docs/settings.md
 	$(BIN)/global-ingress schema > examples/ingress.schema.json
 	$(BIN)/python -m global_ingress.proxy.metrics_docs > docs/metrics.md
+	$(BIN)/python -m global_ingress.cli_docs > docs/cli.md
 
 # A lock holds versions and hashes, never the address of a registry. What is locked stays; LOCK_ARGS=--upgrade moves it.
 COMPILE := $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 $(LOCK_ARGS)
