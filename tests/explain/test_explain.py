@@ -15,7 +15,7 @@ import pytest
 
 from discovery.directory.naming import NamingRules
 from global_ingress.explain.explained import explain, lines
-from tests.discovery.making import Json, endpoint, port, slice_json
+from tests.discovery.making import KARMADA, LOCAL, Json, endpoint, port, slice_json
 from tests.proxy.making import settings
 
 SUBMARINER = "lighthouse.submariner.io/sourceNamespace"
@@ -29,6 +29,18 @@ def one(**said: Any) -> Json:
 
 def only(**said: Any) -> list[Json]:
     return [one(endpoints=[endpoint(**said)])]
+
+
+def karmada(**said: Any) -> Json:
+    return one(
+        service=None,
+        cluster=None,
+        name="imported-member1-llama-frontend-x7k2p",
+        managed_by=KARMADA,
+        labels={LOCAL: "derived-llama-frontend"},
+        annotations={"work.karmada.io/namespace": "karmada-es-member2"},
+        **said,
+    )
 
 
 # row: (slices, verdicts with reasons, pools as "key: frontends, ready")
@@ -70,6 +82,7 @@ ROWS: dict[int, tuple[list[Json], list[str], list[str]]] = {
         ["used"],
         [f"{OHIO}: 2, 2"],
     ),
+    15: ([karmada()], ["used"], ["member1/dynamo/llama: 1, 1"]),
     16: (
         [one(name=f"n{n}", service=name) for n, name in enumerate(("relay-", "relayx", "frontend"))],
         ["ignored not a pool"] * 3,
@@ -79,6 +92,14 @@ ROWS: dict[int, tuple[list[Json], list[str], list[str]]] = {
         [one(name="a"), one(name="b", cluster="oregon"), one(name="c", namespace="other")],
         ["used"] * 3,
         [f"{OHIO}: 1, 1", "ohio/other/llama: 1, 1", "oregon/dynamo/llama: 1, 1"],
+    ),
+    18: (
+        [
+            one(cluster="member1", endpoints=[endpoint("10.0.0.1"), endpoint("10.0.0.2")]),
+            karmada(endpoints=[endpoint("10.0.0.2"), endpoint("10.0.0.3")]),
+        ],
+        ["used", "used"],
+        ["member1/dynamo/llama: 3, 3"],
     ),
     19: ([one(ports=[port(None, "any")])], ["invalid no port"], []),
     20: (
