@@ -84,9 +84,11 @@ image: $(VENV)-deploy/.ok  ## build Dockerfile.runtime with buildah, look into i
 	$(VENV)-deploy/bin/hadolint Dockerfile.runtime
 	$(BIN)/python -m tests.image
 
-docs: $(VENV)/.ok  ## make docs/settings.md and examples/ingress.schema.json from the declarations
+docs: $(VENV)/.ok  ## make settings.md, metrics.md, cli.md and the settings' schema from the declarations
 	$(BIN)/python -m global_ingress.proxy.settings_docs > docs/settings.md
 	$(BIN)/global-ingress schema > examples/ingress.schema.json
+	$(BIN)/python -m global_ingress.proxy.metrics_docs > docs/metrics.md
+	$(BIN)/python -m global_ingress.cli_docs > docs/cli.md
 
 # A lock holds versions and hashes, never the address of a registry. What is locked stays; LOCK_ARGS=--upgrade moves it.
 COMPILE := $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 $(LOCK_ARGS)

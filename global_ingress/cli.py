@@ -13,13 +13,14 @@ from typing import Annotated
 import typer
 
 from global_ingress.demo.command import app_command as demo_command
+from global_ingress.explain.command import app_command as explain_command
 from global_ingress.render.command import app_command as render_command
+from global_ingress.top.command import app_command as top_command
 from global_ingress.validate.command import app_command as validate_command
 
 app = typer.Typer(
     name="global-ingress",
     help="A streaming load balancer for OpenAI-compatible inference in several regions.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -99,6 +100,8 @@ def schema() -> None:
 
 app.command("demo")(demo_command)
 app.command("render")(render_command)
+app.command("explain")(explain_command)
+app.command("top")(top_command)
 app.command("validate")(validate_command)
 
 

@@ -64,3 +64,16 @@ def test_version() -> None:
     code, out, _ = run("--version")
     assert code == 0
     assert out.startswith("global-ingress 0.")
+
+
+def test_the_shell_can_complete() -> None:
+    script = subprocess.run(
+        [str(Path(sys.executable).with_name("global-ingress"))],
+        env={"PATH": "/usr/bin:/bin", "_GLOBAL_INGRESS_COMPLETE": "complete_bash", "COMP_WORDS": "global-ingress ch",
+             "COMP_CWORD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert (script.returncode, script.stdout.split()) == (0, ["check"])

@@ -25,7 +25,8 @@ from discovery.directory.watch import WatchResponse
 from discovery.kit.clock import Clock, rfc3339
 from discovery.kit.errors import Refusal
 from discovery.kit.metrics import CONTENT_TYPE, Metrics
-from discovery.kit.service import health_routes, make_app
+from discovery.kit.page import HEADERS as PAGE_HEADERS
+from discovery.kit.service import health_routes, make_app, refresh_of
 from discovery.pool import PoolTable
 from discovery.wire import TAIL, SourceState, encode_head, encode_router_line
 
@@ -88,7 +89,8 @@ class Server:
         return JSONResponse(self._status_document())
 
     async def _status_page(self, request: Request) -> Response:
-        return HTMLResponse(status_page(self._status_document()))
+        every = refresh_of(request)
+        return HTMLResponse(status_page(self._status_document(), every), headers=PAGE_HEADERS)
 
     async def _openapi(self, request: Request) -> Response:
         return JSONResponse(document(self.release))

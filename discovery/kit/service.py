@@ -59,6 +59,16 @@ def make_app(routes: Sequence[BaseRoute], *, body_limit: int = MIB) -> Starlette
     )
 
 
+def refresh_of(request: Request) -> int | None:
+    """After how many seconds a page is to be loaded again: its query's `refresh`. Raises Refusal."""
+    given = request.query_params.get("refresh", "")
+    if not given:
+        return None
+    if not (given.isascii() and given.isdecimal() and len(given) <= 4 and 1 <= int(given) <= 3600):
+        raise Refusal(400, "bad_request", "refresh is a number of seconds from 1 to 3600", param="refresh")
+    return int(given)
+
+
 def health_routes(not_ready: Callable[[], str | None]) -> list[BaseRoute]:
     """`/livez`: the loop turns. `/readyz` and `/healthz`: 200, or 503 with the reason that `not_ready` gives."""
 

@@ -16,10 +16,7 @@ def addresses(places: Sequence[Place]) -> list[str]:
     head = ("cluster", "region", "ingress", "status", "discovery", "frontend")
     rows = [
         head,
-        *(
-            (p.cluster, p.region, p.ingress, f"{p.admin}/status.json", f"{p.discovery}/pools", p.frontend)
-            for p in places
-        ),
+        *((p.cluster, p.region, p.ingress, f"{p.admin}/status", f"{p.discovery}/pools", p.frontend) for p in places),
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]

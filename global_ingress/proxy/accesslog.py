@@ -40,6 +40,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     tokens_in: int | None
     tokens_out: int | None
     client: str
+    tried: str | None = None  # every try and how it went, when there was more than one or it failed
 
 
 def refused_entry(

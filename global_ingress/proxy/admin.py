@@ -13,10 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from discovery.kit.errors import Refusal
 from discovery.kit.metrics import CONTENT_TYPE
-from discovery.kit.service import make_app
+from discovery.kit.page import HEADERS as PAGE_HEADERS
+from discovery.kit.service import make_app, refresh_of
 from global_ingress.proxy.openapi import document
 from global_ingress.proxy.overview import Overview
+from global_ingress.proxy.page import status_page
 
 FRESH = 1.0  # seconds to wait for the workers' counts
 
@@ -37,7 +40,9 @@ class _Routes:
             Route("/healthz", self._ready),
             Route("/metrics", self._metrics),
             Route("/pools", self._pools),
+            Route("/status", self._page),
             Route("/status.json", self._status),
+            Route("/decisions/{request_id}", self._decision),
             Route("/config", self._config),
             Route("/openapi.json", self._openapi),
         ]
@@ -62,6 +67,24 @@ class _Routes:
     async def _status(self, request: Request) -> Response:
         await self._overview.supervisor.refresh(FRESH)
         return _json(self._overview.status_document())
+
+    async def _page(self, request: Request) -> Response:
+        every = refresh_of(request)
+        await self._overview.supervisor.refresh(FRESH)
+        html = status_page(self._overview.status_document(), every)
+        return Response(html, headers=PAGE_HEADERS, media_type="text/html")
+
+    async def _decision(self, request: Request) -> Response:
+        await self._overview.supervisor.refresh(FRESH)
+        found = self._overview.decisions.find(request.path_params["request_id"])
+        if found is None:
+            raise Refusal(
+                404,
+                "not_found",
+                "No record of this request is kept: it was plain and not in the sample, answered before a pool was to "
+                "be chosen, or too long ago.",
+            )
+        return _json(found)
 
     async def _config(self, request: Request) -> Response:
         return _json(self._overview.settings_document())

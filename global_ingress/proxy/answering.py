@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from global_ingress.proxy.accesslog import Entry
-from global_ingress.proxy.choosing import Chooser, Place
+from global_ingress.proxy.choosing import Chooser, Frontend, Place
+from global_ingress.proxy.decided import Decision, Try, told
 from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
 from global_ingress.proxy.errors import Fault, error_body, error_frame, fault_headers
+from global_ingress.proxy.explaining import Story, candidates, place_of
 from global_ingress.proxy.headers import Answer, Head
 from global_ingress.proxy.observer import read_usage
 from global_ingress.proxy.request import Buffer, Peek
@@ -66,6 +68,8 @@ class Answering(Trying):
     _over = False
     _asked: Peek | None = None
     _tail = b""
+    _story: Story | None = None  # of tries that went wrong
+    _try_at = 0.0  # when the try began, if it is not the first one
 
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
         Trying.__init__(self, plane, head, body, head.request_id or plane.request_id(), plane.clock())
@@ -98,6 +102,8 @@ class Answering(Trying):
         added = b"" if keeps else b"\r\nConnection: close"
         if self._plane.expose_pool:
             added += b"%b\r\nx-dynamo-attempts: %d" % (place.pool.exposed, self._attempts)
+        if self._plane.explain:
+            added += b"\r\nx-dynamo-decision: " + self._told(place).encode("ascii", "replace")
         if not answer.has_request_id:
             added += b"\r\nx-request-id: "
         start = start_of(answer, mode, added)
@@ -173,6 +179,8 @@ class Answering(Trying):
         self._release()
         if self._plane.expose_pool and self._place is not None:
             headers += b"%b\r\nx-dynamo-attempts: %d\r\n" % (self._place.pool.exposed[2:], self._attempts)
+        if self._plane.explain and self._chooser is not None:
+            headers += b"x-dynamo-decision: " + self._told(None).encode("ascii", "replace") + b"\r\n"
         self._bytes_out += self._client.respond(status, body, headers, self._request_id)
         self._account(status, outcome, code, None)
         self._client.finished(keep=True)
@@ -194,6 +202,8 @@ class Answering(Trying):
             bump(plane.tally.refusals, code)
         if plane.log is not None:
             plane.log.add(self._entry(status, outcome, code, seconds, stream=stream))
+        if self._story is not None or outcome != "ok" or plane.explained.sampling:
+            self._explain(status, outcome, code, seconds, stream=stream)
 
     def _entry(self, status: int, outcome: str, code: str | None, seconds: float, *, stream: bool) -> Entry:
         """The request as it is logged."""
@@ -223,4 +233,78 @@ class Answering(Trying):
             tokens_in,
             tokens_out,
             self._client.address,
+            self._told(None) if self._story is not None else None,
         )
+
+    # Explaining: only for requests that were not plain, and a sample of the others.
+
+    def _remember(self, ended: str, frontend: Frontend, began: float, status: int | None = None) -> None:
+        """A try is over and has not given the answer."""
+        chooser = self._chooser
+        if chooser is None:
+            return
+        if self._story is None:
+            self._story = Story(chooser, frontend)
+        self._story.add(self._tried_at(chooser, frontend, began, ended, status))
+
+    def _tried_at(self, chooser: Chooser, frontend: Frontend, began: float, ended: str, status: int | None) -> Try:
+        place, start = place_of(chooser, frontend), self._started
+        pool, region = (place.pool.name, place.pool.region) if place is not None else ("", "")
+        began_ms, ended_ms = round((began - start) * 1e3, 3), round((self._plane.clock() - start) * 1e3, 3)
+        return Try(pool, region, frontend.url, began_ms, ended_ms, ended, status)
+
+    def _tries(self, ended: str, status: int | None) -> list[Try]:
+        """All tries, the running one included."""
+        tries = list(self._story.tries) if self._story is not None else []
+        over = sum(one.ended != "stale_connection" for one in tries)
+        if self._chooser is not None and self._frontend is not None and over < self._attempts:
+            began = self._try_at or self._started
+            tries.append(self._tried_at(self._chooser, self._frontend, began, ended, status))
+        return tries
+
+    def _told(self, place: Place | None) -> str:
+        """The tries in one line. Of a plain answer it is always the same, so that its head can be kept."""
+        chooser = self._chooser
+        pools = len(chooser.places) if chooser is not None else 0
+        if self._story is None and place is not None:
+            return f"of={pools}; {place.pool.name}"
+        answer = self._answer
+        return told(
+            self._tries("answered" if answer is not None else "given_up", answer.status if answer else None), pools
+        )
+
+    def _explain(self, status: int, outcome: str, code: str | None, seconds: float, *, stream: bool) -> None:
+        plane, chooser, story = self._plane, self._chooser, self._story
+        explained = plane.explained
+        plain = story is None and outcome == "ok"
+        if plain:
+            explained.sampling = False
+        if chooser is None or not explained.room():
+            return
+        answered = self._committed and outcome not in ("client_closed", "drained")
+        tries = self._tries("answered" if answered else code or outcome, status if answered else None)
+        seen = story.candidates if story is not None else candidates(chooser, self._frontend, ())
+        explained.add(
+            Decision(
+                plane.wall(),
+                self._request_id.decode(),
+                chooser.id,
+                "sampled" if plain else _why(outcome, tries),
+                status,
+                outcome,
+                code,
+                stream,
+                round(seconds * 1e3, 3),
+                plane.routes.generation if plane.routes is not None else 0,
+                seen,
+                len(chooser.places) - len(seen),
+                tuple(tries),
+            )
+        )
+
+
+def _why(outcome: str, tries: list[Try]) -> str:
+    """Why a request that was not plain is worth a record."""
+    if outcome != "ok":
+        return "refused" if outcome == "refused" else "failed"
+    return "hedged" if any(one.ended == "outrun" for one in tries) else "retried"

@@ -273,6 +273,14 @@ class Chooser:
                         return place, frontend
         return None
 
+    def standing(self, place: Place) -> str:
+        """Whether the place could have a request now, and why not, as a word of `decided.STANDINGS`. Takes nothing."""
+        if self._full(place.pool):
+            return "full"
+        if self._could(place, ()):
+            return "other_turn"
+        return "ejected" if any(place.pool.ready) else "not_ready"
+
     def full(self) -> bool:
         """Whether the reason that nothing could be chosen is the limit of the pools."""
         return self._limit is not None and any(self._full(place.pool) for place in self.places)

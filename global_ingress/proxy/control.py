@@ -26,6 +26,7 @@ END = b"E"  # end now
 # To the supervisor:
 LISTENING = b"L"  # the worker accepts connections
 COUNTS = b"C"  # counts.Counts
+DECISIONS = b"X"  # decided.Decisions, before the counts
 NOTICE = b"N"  # counts.Notice: something an operator should see
 
 OnMessage = Callable[[bytes, bytes, list[int]], None]

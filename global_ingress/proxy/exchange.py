@@ -216,6 +216,8 @@ class Exchange(Answering):
             self._complete(self._answer)
 
     def answer_trouble(self, trouble: Trouble) -> None:
+        if trouble is Trouble.STALE_CONNECTION and self._frontend is not None:
+            self._remember(trouble.value, self._frontend, self._sent_at)
         if trouble is not Trouble.STALE_CONNECTION or self._hedge is None:
             Trying.answer_trouble(self, trouble)
             return
@@ -240,6 +242,8 @@ class Exchange(Answering):
     def _accepted(self, answer: Answer, place: Place, raw: bytes, pieces: list[bytes], now: float) -> None:
         """This answer is the one the client gets; its body goes on as it comes."""
         if self._hedge is not None:
+            if self._hedge.frontend is not None:
+                self._remember("outrun", self._hedge.frontend, self._hedge.began)
             self._hedge.give_up()
             self._hedge = None
         if self._observer is None and pieces:
@@ -291,8 +295,10 @@ class Exchange(Answering):
 
     def hedge_won(self, hedge: Hedge, raw: bytes, pieces: list[bytes], now: float) -> None:
         """The first try is closed, and everything of the second one becomes ours."""
+        if self._frontend is not None and not self._beaten:
+            self._remember("outrun", self._frontend, self._try_at or self._started)
         self._leave()
-        self._hedge, self._beaten = None, False
+        self._hedge, self._beaten, self._try_at = None, False, hedge.began
         hedge.hand_over(self)
         if self._answer is not None and self._place is not None:
             self._accepted(self._answer, self._place, raw, pieces, now)
@@ -303,13 +309,13 @@ class Exchange(Answering):
     def hedge_failed(self, hedge: Hedge, trouble: Trouble, gate: Gate | None) -> None:
         self._hedge = None
         if self._beaten:
-            self._beaten = False
+            self._beaten, self._try_at = False, hedge.began
             hedge.hand_over(self)
             self._gate = gate
             self._failed(trouble)
         elif hedge.frontend is not None:
             self._reached += hedge.reached
-            self._note(trouble, gate, hedge.frontend)
+            self._note(trouble, gate, hedge.frontend, hedge.began)
             if gate is not None and trouble in REPEATABLE:
                 self._kept = gate
 
@@ -325,7 +331,7 @@ class Exchange(Answering):
         gate, frontend, chooser = self._gate, self._frontend, self._chooser
         if frontend is None or chooser is None:
             return
-        self._note(trouble, gate, frontend)
+        self._note(trouble, gate, frontend, self._try_at or self._started)
         if not self._committed:
             if gate is not None and trouble in REPEATABLE:
                 self._kept = gate
@@ -341,9 +347,10 @@ class Exchange(Answering):
         outcome = "stream_error" if self._observer is not None else "upstream_error"
         self._end_badly(FAULTS[FAULT_OF[trouble]], WORDS[trouble], outcome, STREAM_END.get(trouble))
 
-    def _note(self, trouble: Trouble, gate: Gate | None, frontend: Frontend) -> None:
+    def _note(self, trouble: Trouble, gate: Gate | None, frontend: Frontend, began: float) -> None:
         """Count what happened, and whose fault it was."""
         bump(self._plane.tally.attempts, trouble.value)
+        self._remember(trouble.value, frontend, began, gate.status() if gate is not None else None)
         blamed = trouble in BLAMED or (gate is not None and gate.status() in GATEWAY_STATUSES)
         if blamed and self._chooser is not None:
             self._plane.blame(frontend, trouble, self._chooser)
@@ -370,6 +377,7 @@ class Exchange(Answering):
             return False
         if not unconnected:
             self._seeking_since = plane.clock()
+        self._try_at = plane.clock()
         self._begin(*found)
         return True
 

@@ -212,7 +212,9 @@ class Answer:
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [\t -~\x80-\xff]*)?\Z")
 _SIFT = re.compile(rb"\r\n(?:connection|keep-alive|proxy-|te:|trailer|upgrade|x-dynamo-)")
-_REPLACED = frozenset({b"x-dynamo-pool-id", b"x-dynamo-pool", b"x-dynamo-target-region", b"x-dynamo-attempts"})
+_REPLACED = frozenset(
+    {b"x-dynamo-pool-id", b"x-dynamo-pool", b"x-dynamo-target-region", b"x-dynamo-attempts", b"x-dynamo-decision"}
+)
 _SSE_TYPE = re.compile(rb"\r\ncontent-type:[ \t]*text/event-stream[ \t]*(?:;|\r\n|\Z)")
 _RETRY_FALSE = re.compile(rb"\r\nx-should-retry:[ \t]*false[ \t]*(?:\r\n|\Z)")
 _FRAMING = re.compile(rb"\r\n(?:content-length|transfer-encoding)[ \t]*:[^\r\n]*", re.IGNORECASE)

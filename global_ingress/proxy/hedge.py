@@ -39,6 +39,7 @@ class Hedge(Trying):
         Trying.__init__(self, plane, head, body, request_id, started)
         self._owner = owner
         self._won = False
+        self.began = plane.clock()
 
     def begin(self, place: Place, frontend: Frontend) -> None:
         self._try(place, frontend)

@@ -65,6 +65,11 @@ def exposition(snapshot: Snapshot, labels: Labels) -> bytes:
     return generate_latest(registry)
 
 
+def families(snapshot: Snapshot, labels: Labels) -> Iterator[Metric]:
+    """Every family, whether it has samples or not."""
+    return _Families(snapshot, labels).collect()
+
+
 class _Families(Collector):
     def __init__(self, snapshot: Snapshot, labels: Labels) -> None:
         self._snapshot = snapshot

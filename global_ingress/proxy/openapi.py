@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _TEXT = {"type": "string"}
@@ -71,6 +72,11 @@ _ROUTES: dict[str, tuple[str, dict[str, Any]]] = {
     "/healthz": ("The same as /readyz", _READY),
     "/metrics": ("Prometheus metrics of all workers", {"200": _answer("Metrics.", _TEXT, "text/plain")}),
     "/pools": ("The pools, and whether each is routable and why", {"200": _answer("The pools.", _POOLS)}),
+    "/status": ("The same for people; refresh=SECONDS loads it again", {"200": _answer("A page.", _TEXT, "text/html")}),
+    "/decisions/{request_id}": (
+        "Why a request went where it went: candidates, tries, times",
+        {"200": _answer("The record."), "404": _answer("None is kept.", _ERROR)},
+    ),
     "/status.json": ("Everything this ingress knows of itself", {"200": _answer("The status.")}),
     "/config": ("The settings in force, secrets as ***", {"200": _answer("The settings.")}),
     "/openapi.json": ("This document", {"200": _answer("The document.")}),
@@ -85,6 +91,10 @@ def document(version: str) -> dict[str, Any]:
             path: {
                 "get": {
                     "summary": summary,
+                    "parameters": [
+                        {"name": name, "in": "path", "required": True, "schema": _TEXT}
+                        for name in re.findall(r"\{(\w+)\}", path)
+                    ],
                     "responses": answers | {"default": _answer("An error.", _ERROR)},
                 }
             }

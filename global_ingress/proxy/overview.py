@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from discovery.kit.clock import Clock, rfc3339
 from global_ingress.proxy import metrics, settings, status
 from global_ingress.proxy.config_file import ConfigFile
+from global_ingress.proxy.decided import Decisions
+from global_ingress.proxy.decisions import DecisionRing
+from global_ingress.proxy.history import History
 from global_ingress.proxy.knowledge import Knowledge
 from global_ingress.proxy.labels import Labels
 from global_ingress.proxy.metrics import Loop, Snapshot
@@ -21,6 +24,7 @@ from global_ingress.proxy.sources import Sources
 from global_ingress.proxy.steering import Steering
 from global_ingress.proxy.supervisor import Supervisor
 
+SHOWN_DECISIONS = 25
 AWAY = 60.0  # seconds after which a silent directory is a warning
 
 
@@ -55,10 +59,22 @@ class Overview:
     labels: Labels
     started: datetime
     pulse: Pulse = field(default_factory=Pulse)
+    history: History = field(default_factory=History)
+    decisions: DecisionRing = field(default_factory=DecisionRing)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=200))
 
     def notice(self, kind: str, subject: str, detail: str) -> None:
         self.events.append(Event(self.clock.now(), kind, subject, detail))
+
+    def look_back(self) -> None:
+        """Called once a second, after the workers have told their counts."""
+        now = self.clock.monotonic()
+        if self.history.due(now):
+            self.history.look(self.supervisor.totals(), now)
+
+    def take_decisions(self, decisions: Decisions) -> None:
+        """Records of a worker."""
+        self.decisions.add(decisions, self.steering.left_out if decisions.records else {})
 
     # ---- readiness
 
@@ -124,15 +140,7 @@ class Overview:
             "warnings": self.warnings(),
             "region": self.steering.settings.region,
             "config": {"file": str(self.config.path), "reloads": dict(self.config.counted)},
-            "reloads": [
-                {
-                    "at": rfc3339(reading.at),
-                    "result": reading.result,
-                    "faults": list(reading.faults),
-                    "needs_restart": list(reading.needs_restart),
-                }
-                for reading in reversed(self.config.readings)
-            ],
+            "reloads": self._reloads_document(),
             "discovery": self.sources.document()
             | {
                 "epoch": table.epoch if table else None,
@@ -142,12 +150,39 @@ class Overview:
             "routes_generation": self.steering.routes.generation if self.steering.routes else 0,
             "workers": self.workers(),
             "models": status.model_objects(moment),
-            "pools": [status.pool_object(moment, pool) for pool in moment.picture.pools],
-            "requests": sum(sum(series.requests.values()) for series in totals.series),
-            "events": [
-                {"at": rfc3339(event.at), "kind": event.kind, "subject": event.subject, "detail": event.detail}
-                for event in reversed(self.events)
+            "pools": [
+                status.pool_object(moment, pool) | {"recent": self.history.of(pool.id)} for pool in moment.picture.pools
             ],
+            "in_flight": sum(self._in_flight().values()),
+            "recent": self.history.overall(),
+            "decisions": self._decisions_document(),
+            "requests": sum(sum(series.requests.values()) for series in totals.series),
+            "events": self._events_document(),
+        }
+
+    def _reloads_document(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "at": rfc3339(reading.at),
+                "result": reading.result,
+                "faults": list(reading.faults),
+                "needs_restart": list(reading.needs_restart),
+            }
+            for reading in reversed(self.config.readings)
+        ]
+
+    def _events_document(self) -> list[dict[str, Any]]:
+        return [
+            {"at": rfc3339(event.at), "kind": event.kind, "subject": event.subject, "detail": event.detail}
+            for event in reversed(self.events)
+        ]
+
+    def _decisions_document(self) -> dict[str, Any]:
+        newest = self.decisions.newest(SHOWN_DECISIONS)
+        return {
+            "kept": len(self.decisions),
+            "dropped": self.decisions.dropped,
+            "newest": [one | {"at": rfc3339(datetime.fromtimestamp(one["at"], UTC))} for one in newest],
         }
 
     def workers(self) -> list[dict[str, Any]]:

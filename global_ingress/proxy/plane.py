@@ -19,6 +19,7 @@ from global_ingress.proxy.attempt import UNCONNECTED, Budget, Trouble
 from global_ingress.proxy.choosing import Chooser, Frontend, Place, Pool, turn_of
 from global_ingress.proxy.counts import Notice
 from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
+from global_ingress.proxy.explaining import Explained
 from global_ingress.proxy.headers import Answer, Peer
 from global_ingress.proxy.keeping import close_idle
 from global_ingress.proxy.lateness import Lateness
@@ -66,6 +67,8 @@ class Plane:
         self.log = log
         self.notify = notify
         self.tally = Tally()
+        self.explained = Explained()
+        self.explain = False  # answers tell the tries
         self.wheel = Wheel(loop, self.clock, self._tick, failed)
         self.nowhere = self.tally.track(OTHER, "")
         self.turns: dict[int, Turn] = {}
@@ -114,6 +117,7 @@ class Plane:
         self.affinity_names = frozenset(c.affinity for c in self.choosers.values() if c.affinity is not None)
         self.timeouts, self.limits, self.retries = routes.timeouts, routes.limits, routes.retries
         self.expose_pool = routes.expose_pool
+        self.explain = routes.explain
         beat = routes.heartbeat
         self.silence = routes.timeouts.idle if beat is None else min(beat, routes.timeouts.idle)
         self.hedging = routes.hedge
@@ -276,3 +280,4 @@ class Plane:
             self._second = now
             self.budget.second()
             self.hedges.second()
+            self.explained.second()

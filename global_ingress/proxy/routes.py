@@ -131,6 +131,7 @@ class Routes(msgspec.Struct, frozen=True, gc=False):
     drain_timeout: float = 30.0  # seconds for what runs when the supervisor is gone and nobody will say more
     heartbeat: float | None = None  # seconds of silence after which a stream gets a comment
     hedge: Hedge | None = None
+    explain: bool = False  # answers tell the tries in a header
 
 
 class Drain(msgspec.Struct, frozen=True, gc=False):

@@ -68,6 +68,7 @@ def make_routes(
         drain_timeout=settings.drain.timeout,
         heartbeat=settings.sse.heartbeat,
         hedge=_hedge(settings),
+        explain=settings.headers.explain,
         pools=pools,
         models=tuple(_model(model, verdict, schedule, ramp) for model, verdict in view.models),
         listing=view.listing,

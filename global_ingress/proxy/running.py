@@ -25,6 +25,7 @@ from discovery.pool import PoolTable
 from global_ingress import __version__
 from global_ingress.proxy.admin import make_admin
 from global_ingress.proxy.config_file import ConfigFile
+from global_ingress.proxy.decided import Decisions
 from global_ingress.proxy.knowledge import Knowledge, new_client
 from global_ingress.proxy.labels import Labels
 from global_ingress.proxy.ledger import SLOTS, Ledger, create_ledger
@@ -108,7 +109,15 @@ class Running:
         self._client = new_client()
         self.knowledge = Knowledge(self._client, clock, self._touch, self._recovered)
         plan = _plan(worker, settings, self._ledger_fd)
-        self.supervisor = Supervisor(listeners, self.ledger, plan, clock=clock, chance=chance, notice=self._notice)
+        self.supervisor = Supervisor(
+            listeners,
+            self.ledger,
+            plan,
+            clock=clock,
+            chance=chance,
+            notice=self._notice,
+            decisions=self._take_decisions,
+        )
         self._labels = Labels()
         self.steering = Steering(
             settings,
@@ -254,6 +263,9 @@ class Running:
     def _notice(self, kind: str, subject: str, detail: str) -> None:
         self.overview.notice(kind, subject, detail)
 
+    def _take_decisions(self, decisions: Decisions) -> None:
+        self.overview.take_decisions(decisions)
+
     def _on_failure(self, error: Exception) -> None:
         """A part has died of an error that nobody foresaw (it is in the log)."""
         self._failed = True
@@ -270,3 +282,4 @@ class Running:
             if self.steering.restless:
                 self.steering.recompute()
             await self.supervisor.refresh(TICK)
+            self.overview.look_back()

@@ -217,6 +217,7 @@ class Headers(Section):
     expose_pool: bool = Field(
         default=True, description="Name the pool, its region and the attempts in each answer's headers."
     )
+    explain: bool = Field(default=False, description="Tell the tries and how each went in `x-dynamo-decision`.")
 
 
 class Cors(Section):

@@ -7,6 +7,7 @@ differ (rules I50, I51). No await between reading state and replacing it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from global_ingress.proxy.knowledge import Subject
 from global_ingress.proxy.labels import Labels, PoolLabel
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.ramp import Ramps
-from global_ingress.proxy.routable import Evidence
+from global_ingress.proxy.routable import POOL_WORDS, Evidence, ModelVerdict, PoolWhy
 from global_ingress.proxy.routes import Routes
 from global_ingress.proxy.routing import Picture
 from global_ingress.proxy.said import Entry
@@ -27,6 +28,7 @@ from global_ingress.proxy.schedules import Schedules
 from global_ingress.proxy.settings_sections import Probe, Settings
 from global_ingress.proxy.slots import Slots
 
+LEFT_OUT = 32  # pools that are named as left out of a choice
 ALL = "*"  # the group of all pools when no model is configured
 
 _log = logger("global_ingress.routing")
@@ -75,6 +77,7 @@ class Steering:
         self._ramps = Ramps()
         self._held: dict[str, float] = {}
         self._sentences: dict[str, int] = {}
+        self.left_out: dict[str, tuple[tuple[str, str], ...]] = {}  # by model: pools that are no candidates, and why
 
     def __repr__(self) -> str:
         generation = self.routes.generation if self.routes else 0
@@ -98,6 +101,7 @@ class Steering:
         self._tell_held(picture.held)
         self._give_slots(picture.pools)
         self._witness.follow(self._subjects(picture), self.settings.probe)
+        self.left_out = {model.id: _left_out(verdict) for model, verdict in picture.models}
         said = self._witness.models()
         known = picture.known
         models = [(model.id, [one.pool.key for one in verdict.routable]) for model, verdict in picture.models]
@@ -254,3 +258,9 @@ class Steering:
                 _log.warning("pools are held no longer", model=group)
                 self._notice("hold_ended", group, "pools are listed again, or the time is over, or their probes fail")
         self._held = dict(held)
+
+
+def _left_out(verdict: ModelVerdict) -> tuple[tuple[str, str], ...]:
+    """The first few are enough to explain a request."""
+    others = (each for each in verdict.pools if each.why is not PoolWhy.ROUTABLE)
+    return tuple((str(each.pool.key), POOL_WORDS[each.why]) for each in itertools.islice(others, LEFT_OUT))

@@ -16,6 +16,7 @@ from discovery.kit.clock import Clock
 from discovery.kit.log import logger
 from global_ingress.proxy import control, sums
 from global_ingress.proxy.counts import Counts, Notice
+from global_ingress.proxy.decided import Decisions
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.routes import Drain, Routes, encode_drain, encode_routes
 from global_ingress.proxy.worker_process import Told, WorkerProcess
@@ -64,6 +65,7 @@ class Supervisor:
         clock: Clock,
         chance: Chance,
         notice: Callable[[str, str, str], None],
+        decisions: Callable[[Decisions], None] = lambda decisions: None,
     ) -> None:
         self.seats = [Seat(index, one) for index, one in enumerate(sockets)]
         self._ledger = ledger
@@ -71,6 +73,7 @@ class Supervisor:
         self._clock = clock
         self._chance = chance
         self._notice = notice
+        self._decisions = decisions
         self._loop = asyncio.get_running_loop()
         self._routes: bytes | None = None
         self._counters: dict[int, int] = {}
@@ -153,6 +156,7 @@ class Supervisor:
         told = Told(
             listening=lambda: self._listens(seat),
             notice=lambda event: self._event(seat, event),
+            decisions=self._decisions,
             ended=lambda code: self._ended(seat, code),
         )
         command = self._plan.command(seat.index, seat.socket.fileno())

@@ -22,6 +22,7 @@ from discovery.kit.clock import SYSTEM_CLOCK, monotonic, monotonic_ns, wall
 from global_ingress.proxy import control
 from global_ingress.proxy.accesslog import AccessLog, json_lines, text_lines
 from global_ingress.proxy.counts import Notice, encode_counts, encode_notice
+from global_ingress.proxy.decided import encode_decisions
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.plane import Plane, Times
 from global_ingress.proxy.routes import Drain, decode_drain, decode_routes
@@ -79,6 +80,9 @@ class Worker:
             loop_lag=plane.wheel.lag,
             last_tick=plane.wall() - (plane.clock() - plane.wheel.last),
         )
+        decisions = plane.explained.take()
+        if decisions.records or decisions.dropped:
+            self._control.send(control.DECISIONS, encode_decisions(decisions))
         self._control.send(control.COUNTS, encode_counts(counts))
 
     async def _listen(self) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from discovery.kit.log import logger
 from global_ingress.proxy import control, turns
 from global_ingress.proxy.counts import Counts, Notice, decode_counts, decode_notice
+from global_ingress.proxy.decided import Decisions, decode_decisions
 
 _log = logger("global_ingress.supervisor")
 
@@ -28,6 +29,7 @@ class Told:
 
     listening: Callable[[], None]
     notice: Callable[[Notice], None]
+    decisions: Callable[[Decisions], None]
     ended: Callable[[int], None]
 
 
@@ -100,6 +102,8 @@ class WorkerProcess:
                 self._answered += 1
                 self._bell.set()
                 self.counts = decode_counts(payload)
+            elif kind == control.DECISIONS:
+                self._told.decisions(decode_decisions(payload))
             elif kind == control.LISTENING:
                 self.listening = True
                 self._told.listening()

@@ -172,3 +172,12 @@ async def test_a_slow_reader_gets_a_reset_and_costs_others_nothing(tmp_path: Pat
         finally:
             writer.close()
             await writer.wait_closed()
+
+
+async def test_the_status_page_allows_itself_and_nothing_else(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/status")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert answer.text.count("<table>") == answer.text.count("<caption>") > 0
+    assert "<script" not in answer.text
+    assert 'http-equiv="refresh"' in (await client.get("/status?refresh=5")).text
+    assert (await client.get("/status?refresh=zero")).status_code == 400

@@ -1,0 +1,1 @@
+"""Offline: what a dump of EndpointSlices and a settings file come to."""
