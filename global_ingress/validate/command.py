@@ -52,13 +52,7 @@ def app_command(
     from global_ingress.validate.run import Patience, task_of, validate_command
     from global_ingress.validate.show import show
 
-    if schema:
-        from global_ingress.validate.report.document import report_schema
-
-        typer.echo(report_schema(), nl=False)
-        raise typer.Exit
-    if diff is not None:
-        raise typer.Exit(_compared(*diff))
+    _done_instead(schema, diff)
     _needed({"--model": model, "--ingress": ingress, "--discovery": discovery})
     ingresses, admins = _addresses("--ingress", ingress or []), _addresses("--admin", admin or [])
     if strangers := [name for name in admins if name not in ingresses]:
@@ -88,6 +82,17 @@ def app_command(
         raise typer.Exit(1) from error
     show(report, Console())
     raise typer.Exit(exit_code(report, strict=strict))
+
+
+def _done_instead(schema: bool, diff: tuple[Path, Path] | None) -> None:
+    """What is asked of the command beside validating: does it and ends."""
+    if schema:
+        from global_ingress.validate.report.document import report_schema
+
+        typer.echo(report_schema(), nl=False)
+        raise typer.Exit
+    if diff is not None:
+        raise typer.Exit(_compared(*diff))
 
 
 def _needed(given: Mapping[str, object]) -> None:
