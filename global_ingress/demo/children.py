@@ -43,6 +43,7 @@ class Children:
         self._folder = folder
         self._environment = dict(environment)
         self._all: list[Child] = []
+        self._changed = asyncio.Event()
 
     async def start(self, name: str, command: Sequence[str]) -> Child:
         """Starts a process. Raises OSError when it cannot be started."""
@@ -58,18 +59,38 @@ class Children:
             )
         child = Child(name, process, log)
         self._all.append(child)
+        self._changed.set()
         return child
 
-    async def first_death(self) -> Child:
-        """Waits until a child ends, and says which."""
-        waiting = {asyncio.create_task(child.process.wait()): child for child in self._all}
+    async def end(self, child: Child, number: signal.Signals) -> None:
+        """Ends one child on purpose: that is no death."""
+        self._all.remove(child)
+        self._changed.set()
+        with contextlib.suppress(ProcessLookupError):
+            child.process.send_signal(number)
         try:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(GRACE_S):
+                await child.process.wait()
         finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-        return waiting[done.pop()]
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+            await child.process.wait()
+
+    async def first_death(self) -> Child:
+        """Waits until a child ends that nobody has ended, and says which."""
+        while True:
+            self._changed.clear()
+            waiting = {asyncio.create_task(child.process.wait()): child for child in self._all}
+            changed = asyncio.create_task(self._changed.wait())
+            try:
+                done, _ = await asyncio.wait([*waiting, changed], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (*waiting, changed):
+                    task.cancel()
+                await asyncio.gather(*waiting, changed, return_exceptions=True)
+            for task, child in waiting.items():
+                if task in done and child in self._all:
+                    return child
 
     async def stop(self) -> None:
         """Ends all children: SIGTERM to each, and after the grace SIGKILL to what is left of its group."""

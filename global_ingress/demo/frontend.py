@@ -9,7 +9,8 @@ content, `[DONE]` ends the stream, an unknown route has a JSON body and a disabl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -27,6 +28,7 @@ _DISABLED = ("/v1/messages", "/v1/rerank", "/v1/classify", "/v1/pooling", "/v1/i
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _JSON = "application/json"
 _UNKNOWN_MODEL = "Model not found"
+_CANCELLATIONS = "dynamo_frontend_model_cancellation_total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class _Frontend:
         self._region = region
         self._clock = clock
         self._new_id = new_id
+        self._cancelled = 0
 
     async def answer(self, request: Request) -> Response:
         try:
@@ -113,6 +116,10 @@ class _Frontend:
             # Healthy without a worker too, as the original says it: this is what makes it no readiness probe.
             endpoints = ["dyn://dynamo.backend.generate"] if region.has_worker else []
             return _json({"status": "healthy", "endpoints": endpoints, "instances": []})
+        if path == "/metrics":
+            # Of the original's metrics the one by which a caller's departure is told.
+            text = f'{_CANCELLATIONS}{{model="{region.model}"}} {self._cancelled}\n'
+            return Response(f"# TYPE {_CANCELLATIONS} counter\n{text}", media_type="text/plain; version=0.0.4")
         if path == "/v1/models":
             return _json({"object": "list", "data": [self._model()] if region.has_worker else []})
         if not path.startswith("/v1/models/") or path == "/v1/models/":
@@ -151,11 +158,22 @@ class _Frontend:
             raise _Refused(404, "Not Found", _UNKNOWN_MODEL)
         answer_id = request.headers.get("x-dynamo-request-id") or self._new_id()
         if ask.stream:
-            events = self._stream(ask, answer_id, chat=chat)
+            events = self._told_to_the_end(self._stream(ask, answer_id, chat=chat))
             return StreamingResponse(events, media_type=None, headers=_SSE_HEADERS)
         if ask.wanted is None:
             raise _Refused(400, "Bad Request", "`max_output_tokens` (or `max_tokens`) is required by the mocker worker")
         return StreamingResponse(self._whole(ask, answer_id, ask.wanted, chat=chat), headers={"content-type": _JSON})
+
+    async def _told_to_the_end(self, events: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+        """The events; a caller that leaves before the last is counted, as the original counts it."""
+        whole = False
+        try:
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    yield event
+            whole = True
+        finally:
+            self._cancelled += not whole
 
     def _token(self, number: int) -> str:
         return f" {self._region.mark}w{1000 + number % 1000}"
@@ -170,7 +188,7 @@ class _Frontend:
         body["usage"] = _usage(ask, wanted)
         yield orjson.dumps(body)
 
-    async def _stream(self, ask: _Ask, answer_id: str, *, chat: bool) -> AsyncIterator[bytes]:
+    async def _stream(self, ask: _Ask, answer_id: str, *, chat: bool) -> AsyncGenerator[bytes, None]:
         """The events of an SSE answer; each is one piece, and so one HTTP chunk."""
         frame = self._frame(answer_id, chat=chat, streamed=True)
         usage: dict[str, Any] = {} if chat else {"usage": None}

@@ -1,6 +1,7 @@
 """The regions of the demo: their names and their ports.
 
-Owns the layout P… ingresses, P+100… discovery, P+200… frontends, P+300… admin. Refuses a layout that does not fit.
+Owns the layout P… ingresses, P+100… discovery, P+200… frontends, P+250… those that replace them, P+300… admin.
+Refuses a layout that does not fit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NAMES = (
     ("mumbai", "ap-south-1"),
 )
 MOST = len(_NAMES)
-_INGRESS, _DISCOVERY, _FRONTEND, _ADMIN = 0, 100, 200, 300
+_INGRESS, _DISCOVERY, _FRONTEND, _REPLACEMENT, _ADMIN = 0, 100, 200, 250, 300
 
 
 class BadLayout(ValueError):
@@ -40,6 +41,7 @@ class Place:
     ingress_port: int
     discovery_port: int
     frontend_port: int
+    replacement_port: int
     admin_port: int
 
     @property
@@ -68,6 +70,7 @@ class Place:
             (self.ingress_port, f"ingress of {self.cluster}"),
             (self.discovery_port, f"discovery of {self.cluster}"),
             (self.frontend_port, f"frontend of {self.cluster}"),
+            (self.replacement_port, f"replacing frontend of {self.cluster}"),
             (self.admin_port, f"admin of {self.cluster}"),
         )
 
@@ -87,6 +90,7 @@ def layout(count: int, port: int = DEFAULT_PORT) -> tuple[Place, ...]:
             port + _INGRESS + index,
             port + _DISCOVERY + index,
             port + _FRONTEND + index,
+            port + _REPLACEMENT + index,
             port + _ADMIN + index,
         )
         for index, (cluster, region) in enumerate(_NAMES[:count])

@@ -23,17 +23,16 @@ import yaml
 
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from global_ingress.demo.children import Children
+from global_ingress.demo.disturbing import Disturbing
 from global_ingress.demo.regions import HOST, MODEL, Place, taken_words
-from global_ingress.demo.slices import slice_list
 from global_ingress.demo.words import kept
 from global_ingress.validate.evidence import Evidence
 from global_ingress.validate.probe import new_client
-from global_ingress.validate.report import Report, exit_code, report_on
+from global_ingress.validate.report.judged import Report, exit_code, report_on
 from global_ingress.validate.run import Patience, measure, task_of
 
 READY_S = 60.0
 _POLL_S = 0.1
-_PACE_S = 0.002
 
 Say = Callable[[str], None]
 Result = TypeVar("Result")
@@ -99,6 +98,7 @@ class _Run:
         self._told_to_end = told_to_end
         self._say = say
         self._clock = clock
+        self._disturbing = Disturbing(wishes.places, wishes.model, children, folder / "files", clock)
 
     async def whole(self, show: Callable[[Report], None]) -> int:
         places = self._wishes.places
@@ -147,13 +147,9 @@ class _Run:
     async def _start_regions(self) -> None:
         """The frontends, and each region's discovery over the slices that its cluster has."""
         places, python = self._wishes.places, sys.executable
-        frontends = [f"{place.mark}={place.frontend_port}" for place in places]
-        simulated = [python, "-m", "global_ingress.demo.frontends", "--model", self._wishes.model]
-        await self._children.start("simulated frontends", [*simulated, "--pace", str(_PACE_S), *frontends])
+        await self._disturbing.start()
         for place in places:
             files = self._files / place.cluster
-            files.mkdir(parents=True)
-            (files / "endpointslices.yaml").write_text(slice_list(places), encoding="utf-8")
             listen = f"{HOST}:{place.discovery_port}"
             directory = [python, "-m", "discovery", "directory", "--pool-discovery", "files", "--files", str(files)]
             await self._children.start(f"discovery of {place.cluster}", [*directory, "--listen", listen])
@@ -201,10 +197,13 @@ class _Run:
             self._wishes.model,
             {place.cluster: place.ingress for place in places},
             {place.cluster: place.discovery for place in places},
+            {place.cluster: place.admin for place in places},
             expect_pools=len(places),
+            disturb=("the demo itself",),
             marks={place.pool: f" {place.mark}w" for place in places},
         )
-        return await measure(task, say=self._say, clock=self._clock, patience=Patience(interval_s=0.2))
+        patience = Patience(interval_s=0.2)
+        return await measure(task, say=self._say, clock=self._clock, patience=patience, means=self._disturbing)
 
 
 def ingress_file(place: Place, model: str) -> str:

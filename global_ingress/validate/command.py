@@ -5,35 +5,69 @@ What validates is imported when it is asked for, so that other commands do not p
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from global_ingress.validate.evidence import Objectives
+
 
 def app_command(
-    ingress: Annotated[list[str], typer.Option(metavar="CLUSTER=URL", help="an ingress; repeatable")],
-    discovery: Annotated[list[str], typer.Option(metavar="CLUSTER=URL", help="a discovery service; repeatable")],
-    model: Annotated[str, typer.Option(help="the model that is asked for")],
+    ingress: Annotated[list[str] | None, typer.Option(metavar="CLUSTER=URL", help="an ingress; repeatable")] = None,
+    discovery: Annotated[list[str] | None, typer.Option(metavar="CLUSTER=URL", help="a discovery; repeatable")] = None,
+    admin: Annotated[list[str] | None, typer.Option(metavar="CLUSTER=URL", help="an admin listener of one")] = None,
+    model: Annotated[str | None, typer.Option(help="the model that is asked for")] = None,
     requests_per_pool: Annotated[int, typer.Option(min=1, help="requests from each region to each pool in a run")] = 10,
     expect_pools: Annotated[int | None, typer.Option(min=1, help="how many pools must be listed")] = None,
+    expect_routers: Annotated[int | None, typer.Option(min=0, help="how many routers must be listed")] = None,
+    attempts: Annotated[int, typer.Option(min=1, help="`retries.attempts` of the ingresses")] = 2,
+    objectives: Annotated[Path | None, typer.Option(help="file of objectives that are to be met")] = None,
+    disturb: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="may disturb: is called as COMMAND replace|cut|restore CLUSTER NS/NAME"),
+    ] = None,
     wait: Annotated[float, typer.Option(min=0, help="seconds to wait for a stable inventory")] = 60.0,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for the report's files")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="skipped checks fail the run too")] = False,
+    diff: Annotated[
+        tuple[Path, Path] | None, typer.Option(metavar="OLD NEW", help="compare two report.json and do nothing else")
+    ] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="print the JSON Schema of report.json")] = False,
 ) -> None:
-    """Shows that all regions find the same pools and spread requests over them exactly."""
+    """Shows that all regions find the same pools and spread requests exactly, and what happens when one breaks.
+
+    Nothing is disturbed without --disturb. Exit codes: 0 shown and nothing failed, 1 something failed (--diff: got
+    worse), 2 wrong usage.
+
+    Example: global-ingress validate --model llama --ingress ohio=http://10.0.0.1:8000 --admin ohio=http://10.0.0.1:9090
+    --discovery ohio=http://10.0.0.1:8080 -o report/
+    """
     from rich.console import Console
 
-    from global_ingress.validate.report import exit_code
+    from global_ingress.validate.report.judged import exit_code
     from global_ingress.validate.run import Patience, task_of, validate_command
     from global_ingress.validate.show import show
 
+    _done_instead(schema, diff)
+    _needed({"--model": model, "--ingress": ingress, "--discovery": discovery})
+    ingresses, admins = _addresses("--ingress", ingress or []), _addresses("--admin", admin or [])
+    if strangers := [name for name in admins if name not in ingresses]:
+        raise typer.BadParameter(f"no --ingress is given for {', '.join(strangers)}", param_hint="--admin")
     task = task_of(
-        model,
-        _addresses("--ingress", ingress),
-        _addresses("--discovery", discovery),
+        model or "",
+        ingresses,
+        _addresses("--discovery", discovery or []),
+        admins,
         per_pool=requests_per_pool,
         expect_pools=expect_pools,
+        expect_routers=expect_routers,
+        attempts=attempts,
+        disturb=_command(disturb),
+        objectives=_objectives(objectives),
     )
     errors = Console(stderr=True)
     try:
@@ -48,6 +82,57 @@ def app_command(
         raise typer.Exit(1) from error
     show(report, Console())
     raise typer.Exit(exit_code(report, strict=strict))
+
+
+def _done_instead(schema: bool, diff: tuple[Path, Path] | None) -> None:
+    """What is asked of the command beside validating: does it and ends."""
+    if schema:
+        from global_ingress.validate.report.document import report_schema
+
+        typer.echo(report_schema(), nl=False)
+        raise typer.Exit
+    if diff is not None:
+        raise typer.Exit(_compared(*diff))
+
+
+def _needed(given: Mapping[str, object]) -> None:
+    if missing := [flag for flag, value in given.items() if not value]:
+        raise typer.BadParameter(f"missing: {', '.join(missing)}")
+
+
+def _command(given: str | None) -> list[str]:
+    """The command's words, as a shell would take them apart."""
+    try:
+        return shlex.split(given or "")
+    except ValueError as error:
+        raise typer.BadParameter(f"{given!r}: {error}", param_hint="--disturb") from error
+
+
+def _objectives(path: Path | None) -> Objectives | None:
+    from global_ingress.validate.objectives import BadObjectives, read_objectives
+
+    if path is None:
+        return None
+    try:
+        return read_objectives(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, BadObjectives) as error:
+        raise typer.BadParameter(f"{path}: {error}", param_hint="--objectives") from error
+
+
+def _compared(old: Path, new: Path) -> int:
+    """Print what changed; 1 when something got worse."""
+    from global_ingress.validate.report.compare import changes, worse
+    from global_ingress.validate.report.document import BadReport, read_report
+
+    found = []
+    for path in (old, new):
+        try:
+            found.append(read_report(path.read_bytes()))
+        except (OSError, BadReport) as error:
+            raise typer.BadParameter(f"{path}: {error}", param_hint="--diff") from error
+    lines = changes(*found)
+    typer.echo("\n".join(lines) if lines else "nothing changed")
+    return 1 if worse(*found) else 0
 
 
 def _addresses(flag: str, given: list[str]) -> dict[str, str]:

@@ -31,7 +31,8 @@ KINDS = (Kind("chat", False), Kind("chat", True), Kind("completions", False), Ki
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request of the plan: the `number`-th of `run` sent to the ingress of cluster `ingress`."""
+    """One request: the `number`-th of `run` sent to the ingress of cluster `ingress`. Run 0 is what is sent while
+    something is disturbed."""
 
     ingress: str
     run: int
@@ -39,7 +40,8 @@ class Asked:
     kind: Kind
 
     def __str__(self) -> str:
-        return f"run {self.run}, {self.ingress} #{self.number} ({self.kind})"
+        when = f"run {self.run}" if self.run else "while disturbed"
+        return f"{when}, {self.ingress} #{self.number} ({self.kind})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +119,123 @@ class Reading:
     seen: Listing | Unknown
     at: float
     took_s: float
+    epoch: str = ""
+    """Of the discovery's table: another one is another life of that discovery."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ListedRouter:
+    """A router as a discovery lists it."""
+
+    id: str
+    url: str
+    cluster: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class RouterListing:
+    """A list of routers; `complete` as the discovery itself says. An empty list is a list."""
+
+    complete: bool
+    routers: tuple[ListedRouter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RouterReading:
+    """One look at the routers that the discovery of cluster `discovery` lists."""
+
+    discovery: str
+    seen: RouterListing | Unknown
+    at: float
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedFrontend:
+    """A frontend as an ingress sees it: `state` and `why` are its words, `probed` whether it has asked it itself."""
+
+    pool: str
+    url: str
+    state: str
+    why: str
+    probed: bool
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an ingress's admin listener says. `started` tells one life of it from the next."""
+
+    version: str
+    started: str
+    frontends: tuple[ReachedFrontend, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Viewing:
+    """One look at the admin listener of the ingress of cluster `ingress`."""
+
+    ingress: str
+    seen: View | Unknown
+    at: float
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A client that left in the middle of a stream. `left` is false when there was no stream to leave. `noticed_s` is
+    how long it took until the ingress counted a client more that had left, None when it had not by the end of waiting;
+    `cancelled` is how many cancellations the frontends counted meanwhile, None when they do not tell."""
+
+    ingress: str
+    left: bool
+    reason: str
+    at: float
+    noticed_s: float | None
+    cancelled: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What was done to a pool by the means that were allowed: `action` is replace, cut or restore. `failure` says what
+    went wrong, None when it was done."""
+
+    action: str
+    cluster: str
+    pool: str
+    at: float
+    took_s: float
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """One disturbance under traffic: the pool as it was listed, what was done to it, what was seen meanwhile."""
+
+    kind: str
+    before: Listed
+    deeds: tuple[Deed, ...]
+    exchanges: tuple[Exchange, ...]
+    readings: tuple[Reading, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """What the fleet is to keep, as its operators declare it; None = not declared. Seconds, and shares of 1."""
+
+    first_byte_p50_s: float | None = None
+    first_byte_p99_s: float | None = None
+    error_share: float | None = None
+    recovery_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """What was to be shown: the question to which evidence is the answer.
 
-    `ingresses` and `discoveries` are (cluster, URL) pairs; `marks` are (pool key, word) pairs: a pool whose frontends
-    sign their text with a word can be told from its body, whatever the header claims.
+    `ingresses`, `discoveries` and `admins` are (cluster, URL) pairs; `marks` are (pool key, word) pairs: a pool
+    whose frontends sign their text with a word can be told from its body, whatever the header claims.
     """
 
     model: str
@@ -134,6 +245,13 @@ class Task:
     runs: int = 2
     equal_readings: int = 3
     expect_pools: int | None = None
+    expect_routers: int | None = None
+    attempts: int = 2
+    """The most tries per request that the ingresses are configured for."""
+    admins: tuple[tuple[str, str], ...] = ()
+    disturb: tuple[str, ...] = ()
+    """The command that may disturb, with its first arguments; empty = nothing may be disturbed."""
+    objectives: Objectives | None = None
     marks: tuple[tuple[str, str], ...] = ()
 
 
@@ -146,3 +264,9 @@ class Evidence:
     ended: float
     readings: tuple[Reading, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    after: tuple[Reading, ...] = ()
+    """One more look at every discovery, when all was done."""
+    routers: tuple[RouterReading, ...] = ()
+    viewings: tuple[Viewing, ...] = ()
+    departures: tuple[Departure, ...] = ()
+    disturbances: tuple[Disturbance, ...] = ()

@@ -14,14 +14,14 @@ from discovery.wire import decode_table
 from global_ingress.validate.evidence import Listed, Listing, Reading, Task, Unknown
 
 
-def read_listing(status: int, body: bytes) -> Listing | Unknown:
-    """The listing in an answer to `GET /pools` of a discovery service."""
+def read_listing(status: int, body: bytes) -> tuple[Listing | Unknown, str]:
+    """The listing in an answer to `GET /pools` of a discovery service, and the epoch of its table."""
     if status != 200:
-        return Unknown(f"status {status}")
+        return Unknown(f"status {status}"), ""
     try:
         table = decode_table(body)
     except MalformedWire as error:
-        return Unknown(f"no pool list: {error}")
+        return Unknown(f"no pool list: {error}"), ""
     pools = sorted(
         Listed(
             str(pool.key),
@@ -31,7 +31,7 @@ def read_listing(status: int, body: bytes) -> Listing | Unknown:
         )
         for pool in table.pools
     )
-    return Listing(table.complete, tuple(pools))
+    return Listing(table.complete, tuple(pools)), table.epoch
 
 
 def latest(readings: Sequence[Reading], discovery: str) -> Reading | None:

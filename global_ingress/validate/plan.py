@@ -38,7 +38,7 @@ def everything(ingresses: Iterable[str], runs: int, pools: int, per_pool: int) -
     )
 
 
-def body_of(kind: Kind, model: str) -> bytes:
+def body_of(kind: Kind, model: str, tokens: int = _MAX_TOKENS) -> bytes:
     """The request body that is sent for a kind."""
     ask = {"messages": [{"role": "user", "content": _PROMPT}]} if kind.surface == "chat" else {"prompt": _PROMPT}
-    return orjson.dumps({"model": model, **ask, "max_tokens": _MAX_TOKENS, "stream": kind.stream})
+    return orjson.dumps({"model": model, **ask, "max_tokens": tokens, "stream": kind.stream})

@@ -10,11 +10,26 @@ import httpx
 
 from discovery.kit.clock import Clock
 from global_ingress.validate.answers import read_body
-from global_ingress.validate.evidence import Answered, Asked, Exchange, Kind, Reading, Told, Unanswered, Unknown
+from global_ingress.validate.evidence import (
+    Answered,
+    Asked,
+    Exchange,
+    Kind,
+    Reading,
+    RouterReading,
+    Told,
+    Unanswered,
+    Unknown,
+    View,
+    Viewing,
+)
 from global_ingress.validate.inventory import read_listing
 from global_ingress.validate.plan import body_of
+from global_ingress.validate.views import counted, read_routers, read_view
 
 BODY_LIMIT = 8 * 1024 * 1024
+_LONG = 2000  # tokens: a stream that nobody wants to the end
+_JSON = {"content-type": "application/json"}
 
 
 def new_client(*, timeout_s: float = 30.0) -> httpx.AsyncClient:
@@ -37,13 +52,62 @@ class Probe:
     async def list_pools(self, discovery: str, url: str) -> Reading:
         """What the discovery of cluster `discovery` lists now."""
         at, began = self._clock.now().timestamp(), self._clock.monotonic()
+        got = await self._get(f"{url.rstrip('/')}/pools")
+        seen, epoch = (got, "") if isinstance(got, Unknown) else read_listing(*got)
+        return Reading(discovery, seen, at, self._clock.monotonic() - began, epoch)
+
+    async def list_routers(self, discovery: str, url: str) -> RouterReading:
+        """The routers that the discovery of cluster `discovery` lists now."""
+        at, began = self._clock.now().timestamp(), self._clock.monotonic()
+        got = await self._get(f"{url.rstrip('/')}/routers")
+        seen = got if isinstance(got, Unknown) else read_routers(*got)
+        return RouterReading(discovery, seen, at, self._clock.monotonic() - began)
+
+    async def view(self, ingress: str, admin: str) -> Viewing:
+        """What the admin listener of the ingress of cluster `ingress` says now."""
+        at, began = self._clock.now().timestamp(), self._clock.monotonic()
+        status = await self._document(f"{admin.rstrip('/')}/status.json")
+        pools = await self._document(f"{admin.rstrip('/')}/pools")
+        if isinstance(status, Unknown):
+            seen: View | Unknown = status
+        else:
+            seen = pools if isinstance(pools, Unknown) else read_view(status, pools)
+        return Viewing(ingress, seen, at, self._clock.monotonic() - began)
+
+    async def count(self, name: str, url: str) -> float | None:
+        """A counter at `url`/metrics; None when it cannot be had."""
+        got = await self._document(f"{url.rstrip('/')}/metrics")
+        return None if isinstance(got, Unknown) else counted(name, got.decode(errors="replace"))
+
+    async def leave(self, ingress: str, url: str, model: str) -> str | None:
+        """Ask for a long stream and leave after its first bytes; why that was not possible, None when it was."""
+        kind = Kind("chat", stream=True)
         try:
-            async with self._client.stream("GET", f"{url.rstrip('/')}/pools") as answer:
-                body, cut = await self._read(answer)
-            seen = Unknown(f"the list was cut: {cut}") if cut else read_listing(answer.status_code, bytes(body))
+            async with self._client.stream(
+                "POST", f"{url.rstrip('/')}{kind.path}", content=body_of(kind, model, _LONG), headers=_JSON
+            ) as answer:
+                if answer.status_code != 200:
+                    return f"status {answer.status_code}"
+                async for _ in answer.aiter_raw():
+                    return None
+                return "the stream was empty"
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            seen = Unknown(_words(error))
-        return Reading(discovery, seen, at, self._clock.monotonic() - began)
+            return _words(error)
+
+    async def _document(self, url: str) -> bytes | Unknown:
+        got = await self._get(url)
+        if isinstance(got, Unknown):
+            return got
+        status, body = got
+        return body if status == 200 else Unknown(f"status {status}")
+
+    async def _get(self, url: str) -> tuple[int, bytes] | Unknown:
+        try:
+            async with self._client.stream("GET", url) as answer:
+                body, cut = await self._read(answer)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return Unknown(_words(error))
+        return Unknown(f"it was cut: {cut}") if cut else (answer.status_code, bytes(body))
 
     async def exchange(self, asked: Asked, url: str, model: str) -> Exchange:
         """Sends one request of the plan to the ingress at `url`."""
@@ -55,7 +119,7 @@ class Probe:
                 "POST",
                 f"{url.rstrip('/')}{asked.kind.path}",
                 content=body_of(asked.kind, model),
-                headers={"content-type": "application/json"},
+                headers=_JSON,
             ) as answer:
                 body, cut = await self._read(answer, first)
             seen = _answered(asked.kind, answer, bytes(body), cut)

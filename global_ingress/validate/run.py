@@ -7,16 +7,34 @@ region is sent one request after another (the order gives every pool every kind)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
-from global_ingress.validate.evidence import Asked, Evidence, Exchange, Reading, Task, Unanswered
+from global_ingress.validate.disturbing import Disturber
+from global_ingress.validate.evidence import (
+    Asked,
+    Departure,
+    Disturbance,
+    Evidence,
+    Exchange,
+    Listed,
+    Objectives,
+    Reading,
+    Task,
+    Unanswered,
+)
 from global_ingress.validate.inventory import stable, unsettled
+from global_ingress.validate.looking import Looking
+from global_ingress.validate.means import Command, Means
 from global_ingress.validate.plan import requests
 from global_ingress.validate.probe import Probe, new_client
-from global_ingress.validate.report import Report, report_on, to_json, to_text
+from global_ingress.validate.report.document import to_json
+from global_ingress.validate.report.html import to_html
+from global_ingress.validate.report.judged import Report, report_on
+from global_ingress.validate.report.junit import to_junit
+from global_ingress.validate.report.text import to_markdown, to_text
 
 _SILENT_IN_A_ROW = 5  # so many requests without an answer end a region's run: the rest is missing evidence
 
@@ -25,32 +43,86 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often the discoveries are read, and for how long a stable inventory is waited for (seconds)."""
+    """How often the discoveries are read, and for how long is waited (seconds): for a stable inventory, for bytes of an
+    answer, for the end of a trouble that was made."""
 
     interval_s: float = 0.5
     inventory_s: float = 60.0
     answer_s: float = 30.0
+    recovery_s: float = 60.0
 
 
-async def measure(task: Task, *, say: Say, clock: Clock = SYSTEM_CLOCK, patience: Patience | None = None) -> Evidence:
-    """Collects the evidence for a task. `say` is told each phase, in a line."""
+async def measure(
+    task: Task,
+    *,
+    say: Say,
+    clock: Clock = SYSTEM_CLOCK,
+    patience: Patience | None = None,
+    means: Means | None = None,
+) -> Evidence:
+    """Collects the evidence for a task. `say` is told each phase, in a line; without `means` nothing is disturbed."""
     patience = patience or Patience()
     began = clock.now().timestamp()
     async with new_client(timeout_s=patience.answer_s) as client:
         probe = Probe(client, clock)
         readings = await _settle(task, probe, clock, patience, say)
-        exchanges: list[Exchange] = []
         pools = stable(task, readings)
-        for run in range(1, task.runs + 1) if pools else ():
-            planned = [requests(name, run, len(pools or ()), task.per_pool) for name, _ in task.ingresses]
-            say(f"traffic, run {run} of {task.runs}: {sum(map(len, planned))} requests")
-            async with asyncio.TaskGroup() as group:
-                regions = [
-                    group.create_task(_send(probe, part, url, task.model))
-                    for part, (_, url) in zip(planned, task.ingresses, strict=True)
-                ]
-            exchanges += [exchange for region in regions for exchange in region.result()]
-    return Evidence(task, began, clock.now().timestamp(), tuple(readings), tuple(exchanges))
+        looking = Looking(probe, task, clock)
+        routers, viewings = await looking.routers(), await looking.views()
+        exchanges = await _steady_state(task, probe, len(pools), say) if pools else ()
+        departures: tuple[Departure, ...] = ()
+        disturbances: tuple[Disturbance, ...] = ()
+        if pools:
+            viewings += await looking.views()
+            if task.admins:
+                say("clients that leave")
+                departures = await looking.departures(pools)
+            if means is not None:
+                disturber = Disturber(probe, task, means, clock, patience.recovery_s)
+                disturbances = await _disturb(disturber, pools, say)
+        viewings += await looking.views()
+        after = await looking.pools()
+    return Evidence(
+        task=task,
+        began=began,
+        ended=clock.now().timestamp(),
+        readings=tuple(readings),
+        exchanges=exchanges,
+        after=after,
+        routers=routers,
+        viewings=viewings,
+        departures=departures,
+        disturbances=disturbances,
+    )
+
+
+async def _steady_state(task: Task, probe: Probe, pools: int, say: Say) -> tuple[Exchange, ...]:
+    """Every run of the plan, regions beside each other."""
+    exchanges: list[Exchange] = []
+    for run in range(1, task.runs + 1):
+        planned = [requests(name, run, pools, task.per_pool) for name, _ in task.ingresses]
+        say(f"traffic, run {run} of {task.runs}: {sum(map(len, planned))} requests")
+        async with asyncio.TaskGroup() as group:
+            regions = [
+                group.create_task(_send(probe, part, url, task.model))
+                for part, (_, url) in zip(planned, task.ingresses, strict=True)
+            ]
+        exchanges += [exchange for region in regions for exchange in region.result()]
+    return tuple(exchanges)
+
+
+async def _disturb(disturber: Disturber, pools: Sequence[Listed], say: Say) -> tuple[Disturbance, ...]:
+    """The first pool's frontend is replaced, the last pool's region cut. What is there, and how it comes back, is said
+    before anything is touched."""
+    say("what is listed before the first disturbance:")
+    for pool in pools:
+        say(f"    {pool.key} in {pool.region}: {', '.join(pool.frontends)}")
+    replaced, cut = pools[0], pools[-1]
+    cluster, _, name = cut.key.partition("/")
+    say(f"replacing a frontend of {replaced.key}")
+    first = await disturber.replacement(replaced)
+    say(f"cutting {cut.key}; it comes back by: restore {cluster} {name}")
+    return first, await disturber.region_cut(cut)
 
 
 async def _settle(task: Task, probe: Probe, clock: Clock, patience: Patience, say: Say) -> list[Reading]:
@@ -89,9 +161,14 @@ def task_of(
     model: str,
     ingresses: Mapping[str, str],
     discoveries: Mapping[str, str],
+    admins: Mapping[str, str] | None = None,
     *,
     per_pool: int = 10,
     expect_pools: int | None = None,
+    expect_routers: int | None = None,
+    attempts: int = 2,
+    disturb: Sequence[str] = (),
+    objectives: Objectives | None = None,
     marks: Mapping[str, str] | None = None,
 ) -> Task:
     """The task that these addresses stand for; by cluster, in the order given."""
@@ -101,15 +178,21 @@ def task_of(
         tuple(discoveries.items()),
         per_pool,
         expect_pools=expect_pools,
+        expect_routers=expect_routers,
+        attempts=attempts,
+        admins=tuple((admins or {}).items()),
+        disturb=tuple(disturb),
+        objectives=objectives,
         marks=tuple((marks or {}).items()),
     )
 
 
 def validate_command(task: Task, *, say: Say, output: Path | None = None, patience: Patience | None = None) -> Report:
-    """Measures, judges, and writes `report.json` and `report.txt` into `output`. Raises OSError where it cannot."""
+    """Measures, judges, and writes the report's files into `output`. Raises OSError where it cannot."""
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)  # before the measurement: it must not be lost for a bad path
-    report = report_on(asyncio.run(measure(task, say=say, patience=patience)))
+    means = Command(task.disturb) if task.disturb else None
+    report = report_on(asyncio.run(measure(task, say=say, patience=patience, means=means)))
     if output is not None:
         write(report, output)
     return report
@@ -119,3 +202,6 @@ def write(report: Report, output: Path) -> None:
     """The files of a report."""
     (output / "report.json").write_bytes(to_json(report))
     (output / "report.txt").write_text(to_text(report), encoding="utf-8")
+    (output / "report.md").write_text(to_markdown(report), encoding="utf-8")
+    (output / "report.html").write_text(to_html(report), encoding="utf-8")
+    (output / "junit.xml").write_bytes(to_junit(report))

@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from global_ingress.validate.checks import Verdict
-from global_ingress.validate.report import Report, cells, closing_line, headings, to_text
+from global_ingress.validate.checks.verdicts import Verdict
+from global_ingress.validate.report.judged import Report
+from global_ingress.validate.report.text import cells, closing_line, headings, printable, to_text
 
 _STYLE = {Verdict.PASSED: "green", Verdict.SKIPPED: "yellow", Verdict.FAILED: "bold red"}
 
@@ -46,6 +47,6 @@ def _checks(report: Report) -> Table:
     for name in ("verdict", "check", "reason"):
         table.add_column(name, overflow="fold")
     for check in report.checks:
-        words = "\n".join((check.reason, *check.findings))
+        words = printable("\n".join((check.reason, *check.findings)))
         table.add_row(Text(check.verdict, style=_STYLE[check.verdict]), Text(check.id), Text(words))
     return table

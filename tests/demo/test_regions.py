@@ -17,7 +17,7 @@ def test_a_layout_has_all_its_ports(count: int, port: int) -> None:
     places = layout(count, port)
     ports = [number for place in places for number, _ in place.ports()]
     assert len(places) == count
-    assert len(set(ports)) == 4 * count
+    assert len(set(ports)) == 5 * count
     assert all(1024 <= number <= 65535 for number in ports)
     assert len({place.mark for place in places}) == len({place.cluster for place in places}) == count
 
@@ -30,7 +30,7 @@ def test_a_layout_without_room_is_refused(port: int) -> None:
 
 def test_the_ports_are_where_they_are_said_to_be() -> None:
     place = layout(2)[1]
-    assert [number for number, _ in place.ports()] == [18001, 18101, 18201, 18301]
+    assert [number for number, _ in place.ports()] == [18001, 18101, 18201, 18251, 18301]
     assert (place.cluster, place.region, place.pool) == ("oregon", "us-west-2", "oregon/dynamo/llama")
     assert MOST >= 4
 

@@ -88,7 +88,7 @@ async def test_four_regions_get_ten_of_each_pool_twice(tmp_path: Path) -> None:
     rows = {match.groups()[:2] for line in demo.lines if (match := ROW.match(line))}
     names = ["ohio", "oregon", "ireland", "tokyo"]
     assert rows == {(ingress, pool) for ingress in names for pool in names}
-    assert demo.lines[-1].startswith("PASSED: 320/320 answers good; checks: 3 passed,")
+    assert demo.lines[-1].startswith("PASSED: 320/320 answers good; checks: 9 passed,")
     assert demo.lines[-1].endswith("0 failed")
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from discovery.kit.clock import SYSTEM_CLOCK
-from global_ingress.validate.checks import Check, Verdict
+from global_ingress.validate.checks.verdicts import Check, Verdict
 from global_ingress.validate.evidence import KINDS, Answered, Asked, Kind, Task, Unanswered, Unknown
 from global_ingress.validate.probe import Probe, new_client
-from global_ingress.validate.report import exit_code, report_on
+from global_ingress.validate.report.judged import exit_code, report_on
 from global_ingress.validate.run import Patience, measure, write
 from tests.validate.world import Wrong, world
 

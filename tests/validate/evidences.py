@@ -7,6 +7,8 @@ from dataclasses import replace
 from global_ingress.validate.evidence import (
     Answered,
     Asked,
+    Deed,
+    Disturbance,
     Evidence,
     Exchange,
     Listed,
@@ -15,7 +17,8 @@ from global_ingress.validate.evidence import (
     Task,
     Told,
 )
-from global_ingress.validate.plan import requests
+from global_ingress.validate.inventory import stable
+from global_ingress.validate.plan import kind_of, requests
 
 CLUSTERS = ("ohio", "oregon", "ireland", "tokyo")
 
@@ -73,6 +76,27 @@ def good(of: Task, count: int = 4, offsets: dict[str, int] | None = None) -> Evi
                 pool = listed[(asked.number + (offsets or {}).get(name, 0)) % count]
                 found.append(exchange(asked, pool, marks.get(pool.key, "")))
     return Evidence(of, 999.0, 3000.0, readings(of, Listing(True, listed)), tuple(found))
+
+
+def disturbed(of: Evidence, kind: str = "region cut") -> Evidence:
+    """The same with the disturbance of its last pool, which everybody gets over at once."""
+    listed = stable(of.task, of.readings) or ()
+    pool, others = listed[-1], listed[:-1]
+    actions = ("replace",) if kind == "replacement" else ("cut", "restore")
+    cluster, _, name = pool.key.partition("/")
+    deeds = tuple(Deed(action, cluster, name, 4000.0 + 100 * turn, 1.0) for turn, action in enumerate(actions))
+    found = []
+    for ingress, _ in of.task.ingresses:
+        for number in range(60):
+            at = 3990.0 + 2.5 * number
+            away = kind == "region cut" and 4000.0 <= at < 4101.0
+            one = others[number % len(others)] if away else listed[number % len(listed)]
+            asked = Asked(ingress, 0, number, kind_of(number, len(listed)))
+            found.append(replace(exchange(asked, one, dict(of.task.marks).get(one.key, "")), at=at))
+    new = replace(pool, frontends=("http://10.9.9.9:8000",))
+    learned = tuple(Reading(name, Listing(True, (*others, new)), 4003.0, 0.01) for name, _ in of.task.discoveries)
+    seen = Disturbance(kind, pool, deeds, tuple(found), learned if kind == "replacement" else ())
+    return replace(of, task=replace(of.task, disturb=("break",)), disturbances=(*of.disturbances, seen))
 
 
 def spoilt(evidence: Evidence, index: int, **changes: object) -> Evidence:

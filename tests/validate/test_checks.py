@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from global_ingress.validate.checks import Check, Verdict, check_inventory, check_steady_state, judge, overall
+from global_ingress.validate.checks.discovery import check_inventory
+from global_ingress.validate.checks.judge import judge
+from global_ingress.validate.checks.traffic import check_steady_state
+from global_ingress.validate.checks.verdicts import Check, Verdict, overall
 from global_ingress.validate.evidence import Evidence, Listing, Told, Unanswered
 from tests.validate.evidences import good, pools, readings, spoilt, task
 

@@ -6,7 +6,8 @@ import io
 
 from rich.console import Console
 
-from global_ingress.validate.report import report_on, to_text
+from global_ingress.validate.report.judged import report_on
+from global_ingress.validate.report.text import to_text
 from global_ingress.validate.show import show
 from tests.validate.evidences import good, spoilt, task
 

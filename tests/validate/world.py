@@ -17,7 +17,7 @@ from starlette.routing import Route
 from discovery.identity import PoolKey
 from discovery.kit.service import serve
 from discovery.pool import Frontend, Pool, PoolTable
-from discovery.wire import encode_table
+from discovery.wire import encode_routers, encode_table
 from global_ingress.demo.frontend import Region
 from global_ingress.demo.frontends import serving
 from global_ingress.validate.evidence import Task
@@ -25,15 +25,22 @@ from global_ingress.validate.evidence import Task
 MODEL = "tiny"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wrong:
-    """What is done wrong, at the ingress of ohio or its discovery. `at` counts requests from 0; None = never."""
+    """What is done wrong, at the ingress of ohio or its discovery. `at` counts requests from 0; None = never.
+
+    `moved` and `cut` are what a disturbance does: ohio's frontend is listed at another address, oregon's does not
+    answer; `keeps_old` and `no_failover` are how not to take it."""
 
     skew_at: int | None = None
     lose_done_at: int | None = None
     lie_at: int | None = None
     stale_at_discovery: bool = False
     stale_everywhere: bool = False
+    moved: bool = False
+    cut: bool = False
+    keeps_old: bool = False
+    no_failover: bool = False
 
 
 @contextlib.asynccontextmanager
@@ -54,8 +61,8 @@ async def world(wrong: Wrong, *, per_pool: int = 4) -> AsyncIterator[Task]:
             stale = wrong.stale_everywhere or ours.stale_at_discovery
             listed = [gone, pools[1]] if stale else pools
             routed = [gone, pools[1]] if wrong.stale_everywhere else pools
-            discoveries.append((name, await _serve(stack, _discovery(listed))))
-            ingresses.append((name, await _serve(stack, _ingress(client, routed, ours))))
+            discoveries.append((name, await _serve(stack, _discovery(listed, wrong))))
+            ingresses.append((name, await _serve(stack, _ingress(client, routed, ours, wrong))))
         marks = tuple((str(pool.key), f" r{i}w") for i, pool in enumerate(pools))
         yield Task(MODEL, tuple(ingresses), tuple(discoveries), per_pool, marks=marks, expect_pools=2)
 
@@ -67,16 +74,20 @@ async def _serve(stack: contextlib.AsyncExitStack, app: Starlette) -> str:
     return (await stack.enter_async_context(serve(app, "127.0.0.1", 0, on_failure=failed))).url
 
 
-def _discovery(pools: list[Pool]) -> Starlette:
-    body = encode_table(PoolTable("e", 1, True, tuple(pools)), observed_at="2026-01-01T00:00:00Z", sources=[])
+def _discovery(pools: list[Pool], wrong: Wrong) -> Starlette:
+    moved = [replace(pools[0], frontends=(Frontend("http://localhost:1"),)), *pools[1:]]
 
     async def answer(request: Request) -> Response:
+        listed = moved if wrong.moved and not wrong.keeps_old else pools
+        table = PoolTable("e", 1 + wrong.moved, True, tuple(listed))
+        encode = encode_table if request.url.path == "/pools" else encode_routers
+        body = encode(table, observed_at="2026-01-01T00:00:00Z", sources=[])
         return Response(body, media_type="application/json")
 
-    return Starlette(routes=[Route("/pools", answer)])
+    return Starlette(routes=[Route(path, answer) for path in ("/pools", "/routers")])
 
 
-def _ingress(client: httpx.AsyncClient, pools: list[Pool], wrong: Wrong) -> Starlette:
+def _ingress(client: httpx.AsyncClient, pools: list[Pool], wrong: Wrong, everywhere: Wrong) -> Starlette:
     turns, numbers = itertools.cycle(range(len(pools))), itertools.count()
 
     async def forward(request: Request) -> Response:
@@ -84,6 +95,10 @@ def _ingress(client: httpx.AsyncClient, pools: list[Pool], wrong: Wrong) -> Star
         if number == wrong.skew_at:
             next(turns)
         pool = pools[next(turns)]
+        if everywhere.cut and pool is pools[-1]:
+            if everywhere.no_failover:
+                return Response(status_code=502)
+            pool = pools[0]
         named = pools[(pools.index(pool) + 1) % len(pools)] if number == wrong.lie_at else pool
         headers = {"x-dynamo-pool": str(named.key), "x-dynamo-target-region": named.region}
         ask = client.build_request(
