@@ -1,0 +1,1 @@
+"""The judged evidence, and how it is written down."""
