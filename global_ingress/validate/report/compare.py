@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from global_ingress.validate.report.document import Document
 from global_ingress.validate.checks.verdicts import Check, Verdict
+from global_ingress.validate.report.document import Document
 
 _BADNESS = {Verdict.PASSED: 0, Verdict.SKIPPED: 1, Verdict.FAILED: 2}
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from global_ingress.validate.checks.verdicts import Check, Verdict
 from global_ingress.validate.evidence import (
     Answered,
     Asked,
@@ -29,7 +30,6 @@ from global_ingress.validate.evidence import (
 from global_ingress.validate.inventory import latest
 from global_ingress.validate.report.judged import Report, Row
 from global_ingress.validate.report.text import moment
-from global_ingress.validate.checks.verdicts import Check, Verdict
 
 SCHEMA = "global-ingress/validate/1"
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from discovery.kit.page import page
+from global_ingress.validate.checks.verdicts import Check, Verdict
 from global_ingress.validate.evidence import Answered, Disturbance, Exchange
 from global_ingress.validate.report.judged import Report, Row
 from global_ingress.validate.report.junit import PHASES
 from global_ingress.validate.report.text import cells, closing_line, headings, identity
-from global_ingress.validate.checks.verdicts import Check, Verdict
 
 _MARKS = {Verdict.PASSED: "✓", Verdict.SKIPPED: "–", Verdict.FAILED: "✗"}
 _WIDTH, _HEIGHT, _DOT = 640.0, 120.0, 3.0

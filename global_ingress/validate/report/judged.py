@@ -9,11 +9,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from global_ingress.validate.checks.judge import judge
-from global_ingress.validate.evidence import Answered, Evidence, Exchange
 from global_ingress.validate.checks.faults import faults
-from global_ingress.validate.inventory import stable
+from global_ingress.validate.checks.judge import judge
 from global_ingress.validate.checks.verdicts import Check, Verdict, overall
+from global_ingress.validate.evidence import Answered, Evidence, Exchange
+from global_ingress.validate.inventory import stable
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from global_ingress.validate.checks.verdicts import Check, Verdict
 from global_ingress.validate.report.judged import Report
 from global_ingress.validate.report.text import moment, printable
-from global_ingress.validate.checks.verdicts import Check, Verdict
 
 PHASES = {
     1: "inventory",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from global_ingress.validate.report.judged import Report, Row
 from global_ingress.validate.checks.verdicts import Check, Verdict
+from global_ingress.validate.report.judged import Report, Row
 
 _SHOWN = 12  # findings of a check in the text; the JSON has all
 
