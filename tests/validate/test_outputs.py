@@ -58,7 +58,8 @@ def test_the_page_names_every_check_and_asks_nobody() -> None:
     assert all(check.id in html for check in report.checks)
     assert "script" not in page.tags
     assert all(address.startswith(("data:,", "#")) for address in page.outside), page.outside
-    assert page.tags.count("svg") == len(report.rows) + 2
+    marks = len(report.checks) + len(report.evidence.disturbances) + 1
+    assert page.tags.count("svg") == len(report.rows) + len(report.evidence.disturbances) + marks
     assert "url(" not in html
 
 

@@ -9,71 +9,60 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from discovery.kit.page import page
+from discovery.kit.page import BAD, GOOD, WARN, page
 from global_ingress.validate.checks.verdicts import Check, Verdict
 from global_ingress.validate.evidence import Answered, Disturbance, Exchange
 from global_ingress.validate.report.judged import Report, Row
 from global_ingress.validate.report.junit import PHASES
 from global_ingress.validate.report.text import cells, closing_line, headings, identity
 
-_MARKS = {Verdict.PASSED: "✓", Verdict.SKIPPED: "–", Verdict.FAILED: "✗"}
-_WIDTH, _HEIGHT, _DOT = 640.0, 120.0, 3.0
-_LONGEST_BAR = 220.0
+_KINDS = {Verdict.PASSED: GOOD, Verdict.SKIPPED: WARN, Verdict.FAILED: BAD}
+_WIDTH, _HEIGHT, _DOT = 1000.0, 120.0, 3.0
+_LONGEST_BAR = 120.0
 
 _PAGE = """
-<style>
-.passed { color: #0a6b3d; } .failed { color: #b3261e; font-weight: bold; } .skipped { color: #6b5900; }
-@media (prefers-color-scheme: dark) {
-  .passed { color: #6fd49b; } .failed { color: #ff8a80; } .skipped { color: #e5c95f; }
-}
-.verdict { font-size: 1.3rem; border-left: .4rem solid; padding: .3rem .8rem; }
-.n { text-align: right; font-variant-numeric: tabular-nums; }
-svg { max-width: 100%; height: auto; } svg text { fill: currentColor; font-size: 11px; }
-details { margin: .2rem 0; } li { overflow-wrap: anywhere; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; }
-dd { margin: 0; overflow-wrap: anywhere; }
-</style>
-<p class="verdict {{ verdict }}">{{ mark }} {{ closing }}</p>
-<dl>{% for name, value in identity %}<dt>{{ name }}</dt><dd>{{ value }}</dd>{% endfor %}</dl>
+<header><div class="head"><h1>Validation of a global ingress</h1>{{ mark(verdict, closing) }}</div>
+<p class="sub">{% for name, value in identity %}<span>{{ name }} <b>{{ value }}</b></span>{% endfor %}</p></header>
+<main id="main">
 {% if rows %}<h2>Good answers per region and pool</h2>
-<div class="wide"><table><caption>{{ per_pool }} expected in each run</caption>
-<tr>{% for name in headings %}<th scope="col"{% if loop.index > 3 %} class="n"{% endif %}>{{ name }}</th>{% endfor %}
-<th scope="col">first byte</th></tr>
+<div class="wide" tabindex="0" role="region" aria-label="Good answers"><table>
+<caption>{{ per_pool }} expected in each run</caption>
+<thead><tr>{% for name in headings %}<th scope="col"{% if loop.index > 3 %} class="n"{% endif %}>{{ name }}</th>
+{% endfor %}<th scope="col">first byte, beside the others</th></tr></thead><tbody>
 {% for row in rows %}<tr>{% for word in row.cells %}<td{% if loop.index > 3 %} class="n"{% endif %}>{{ word }}</td>
 {% endfor %}<td><svg role="img" aria-label="{{ row.words }}" width="{{ longest }}" height="12"
-viewBox="0 0 {{ longest }} 12"><rect width="{{ row.bar }}" height="12"
-fill="currentColor" opacity=".45"/></svg></td></tr>
-{% endfor %}</table></div>{% endif %}
+viewBox="0 0 {{ longest }} 12"><rect width="{{ row.bar }}" height="12" rx="2" fill="currentColor" opacity=".4"/></svg>
+</td></tr>{% endfor %}</tbody></table></div>{% endif %}
 {% for one in disturbances %}<h2>{{ one.title }}</h2>
-<p>{{ one.words }}</p>
-<div class="wide"><svg role="img" aria-label="{{ one.words }}" width="{{ width }}" height="{{ height + 20 }}"
-viewBox="0 0 {{ width }} {{ height + 20 }}">
-{% for mark in one.marks %}<line x1="{{ mark.x }}" x2="{{ mark.x }}" y1="0" y2="{{ height }}" stroke="currentColor"
-stroke-dasharray="3 3"/><text x="{{ mark.x + 3 }}" y="10">{{ mark.word }}</text>{% endfor %}
-{% for dot in one.dots %}{% if dot.good %}<circle cx="{{ dot.x }}" cy="{{ dot.y }}" r="2"
-fill="currentColor" opacity=".5"/>
-{% else %}<path d="M{{ dot.x - 4 }} {{ dot.y - 4 }}l8 8m0 -8l-8 8" stroke="#b3261e" stroke-width="2"/>
-{% endif %}{% endfor %}
-<text x="0" y="{{ height + 15 }}">0 s</text><text x="{{ width - 60 }}" y="{{ height + 15 }}">{{ one.end }}</text>
-</svg></div>
-<p>Each dot is a request, higher is slower (to {{ one.slowest }}); a cross is one that failed.</p>{% endfor %}
+<div class="card is-{{ one.kind }}"><p>{{ mark(one.kind, one.words) }}</p>
+<svg role="img" aria-label="{{ one.words }}" width="100%" viewBox="-6 -14 {{ width + 12 }} {{ height + 36 }}">
+{% for deed in one.deeds %}<path d="M{{ deed.x }} 0V{{ height }}" stroke="currentColor" stroke-dasharray="3 3"/>
+<text x="{{ deed.x + 3 }}" y="-3" font-size="11" fill="currentColor">{{ deed.word }}</text>{% endfor %}
+{% for dot in one.dots %}{% if dot.good %}<circle cx="{{ dot.x }}" cy="{{ dot.y }}" r="1.8" fill="currentColor"
+opacity=".45"/>{% else %}<path class="bad" d="M{{ dot.x - 4 }} {{ dot.y - 4 }}l8 8m0-8l-8 8" stroke="currentColor"
+stroke-width="2"/>{% endif %}{% endfor %}
+<text x="0" y="{{ height + 16 }}" font-size="11" fill="currentColor">0 s</text>
+<text x="{{ width }}" y="{{ height + 16 }}" font-size="11" fill="currentColor" text-anchor="end">{{ one.end }}</text>
+</svg><p class="dim">Each dot is a request, higher is slower, to {{ one.slowest }}; a cross is one that failed.</p>
+</div>
+{% endfor %}
 {% for phase in phases %}<h2>{{ phase.name | capitalize }}</h2>
-{% for check in phase.checks %}<details{% if check.verdict == "failed" %} open{% endif %}>
-<summary><span class="{{ check.verdict }}">{{ check.mark }} {{ check.verdict }}</span> {{ check.id }}:
-{{ check.reason }}</summary><p>{{ check.clause }}.
+{% for check in phase.checks %}<div class="card is-{{ check.kind }}">
+<p>{{ mark(check.kind, check.verdict) }} <b>{{ check.id }}</b></p><p>{{ check.reason }}</p>
+<details{% if check.kind == "bad" %} open{% endif %}><summary>what is shown by it</summary><p>{{ check.clause }}.
 {% if check.asked %}{{ check.good }} of {{ check.asked }} good.{% endif %}
 {% if check.took_s is not none %}It took {{ "%.1f" | format(check.took_s) }} s.{% endif %}
 {% if check.owner %}Open risk of the {{ check.owner }}, since {{ check.date }}.{% endif %}</p>
 {% if check.findings %}<ul>{% for finding in check.findings %}<li>{{ finding }}</li>{% endfor %}</ul>{% endif %}
-</details>{% endfor %}{% endfor %}
+</details></div>{% endfor %}{% endfor %}
+</main>
 """
 
 
 def to_html(report: Report) -> str:
     slowest = max((row.first_byte_s or 0.0 for row in report.rows), default=0.0)
     values: dict[str, Any] = {
-        "verdict": report.verdict.value,
-        "mark": _MARKS[report.verdict],
+        "verdict": _KINDS[report.verdict],
         "closing": closing_line(report),
         "identity": identity(report),
         "headings": headings(report),
@@ -101,7 +90,7 @@ def _check(check: Check) -> dict[str, Any]:
     return {
         "id": check.id,
         "verdict": check.verdict.value,
-        "mark": _MARKS[check.verdict],
+        "kind": _KINDS[check.verdict],
         "reason": check.reason,
         "clause": check.clause,
         "findings": check.findings,
@@ -121,8 +110,9 @@ def _disturbance(one: Disturbance) -> dict[str, Any]:
     return {
         "title": f"{one.kind.capitalize()}: {one.before.key}",
         "words": f"{len(one.exchanges)} requests in {span:.1f} s, {bad} not answered with 200",
-        "marks": [
-            {"x": round(min(max((deed.at - began) / span, 0.0), 1.0) * (_WIDTH - 60), 1), "word": deed.action}
+        "kind": BAD if bad else GOOD,
+        "deeds": [
+            {"x": round(min(max((deed.at - began) / span, 0.0), 1.0) * _WIDTH, 1), "word": deed.action}
             for deed in one.deeds
         ],
         "dots": _dots(one.exchanges, began, span, slowest),
@@ -134,7 +124,7 @@ def _disturbance(one: Disturbance) -> dict[str, Any]:
 def _dots(exchanges: Sequence[Exchange], began: float, span: float, slowest: float) -> list[dict[str, Any]]:
     return [
         {
-            "x": round((one.at - began) / span * (_WIDTH - 60), 1),
+            "x": round((one.at - began) / span * _WIDTH, 1),
             "y": round(_HEIGHT - _DOT - one.total_s / slowest * (_HEIGHT - 2 * _DOT), 1),
             "good": _is_200(one),
         }
