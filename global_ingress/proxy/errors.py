@@ -31,12 +31,15 @@ FAULTS: dict[str, Fault] = {
         Fault(400, _INVALID, "missing_model"),
         Fault(400, _INVALID, "bad_path"),
         Fault(400, _INVALID, "bad_request"),
+        Fault(401, _INVALID, "invalid_api_key"),
+        Fault(403, "permission_error", "model_not_allowed"),
         Fault(404, _INVALID, "model_not_found"),
         Fault(404, _INVALID, "unknown_url"),
         Fault(405, _INVALID, "method_not_allowed"),
         Fault(408, "timeout_error", "request_timeout"),
         Fault(413, _INVALID, "request_too_large", again=False),
         Fault(415, _INVALID, "unsupported_encoding"),
+        Fault(429, "rate_limit_error", "rate_limit_exceeded"),
         Fault(431, _INVALID, "headers_too_large", again=False),
         Fault(502, "upstream_error", "upstream_unreachable", retry_after=1),
         Fault(502, "upstream_error", "upstream_reset", again=False),
@@ -56,12 +59,16 @@ FAULTS: dict[str, Fault] = {
 
 _REASONS = {
     200: b"OK",
+    204: b"No Content",
     400: b"Bad Request",
+    401: b"Unauthorized",
+    403: b"Forbidden",
     404: b"Not Found",
     405: b"Method Not Allowed",
     408: b"Request Timeout",
     413: b"Content Too Large",
     415: b"Unsupported Media Type",
+    429: b"Too Many Requests",
     431: b"Request Header Fields Too Large",
     502: b"Bad Gateway",
     503: b"Service Unavailable",
@@ -69,17 +76,26 @@ _REASONS = {
     508: b"Loop Detected",
 }
 
-_ANTHROPIC = {400: _INVALID, 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error"}
+_ANTHROPIC = {
+    400: _INVALID,
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
 
 
 class Refusal(Exception):
-    """We say no to a request before trying it. `code` is one of FAULTS; `param` names the field at fault."""
+    """We say no to a request before trying it. `code` is one of FAULTS; `param` names the field at fault,
+    `headers` are further lines of the answer, each with CRLF after it."""
 
-    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+    def __init__(self, code: str, message: str, param: str | None = None, headers: bytes = b"") -> None:
         super().__init__(message)
         self.fault = FAULTS[code]
         self.message = message
         self.param = param
+        self.headers = headers
 
 
 def error_body(fault: Fault, message: str, param: str | None = None, *, anthropic: bool = False) -> bytes:

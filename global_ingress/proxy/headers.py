@@ -27,6 +27,8 @@ HOP_BY_HOP = frozenset(
 # Read or replaced by us; never copied from the client's head.
 _OURS = frozenset({b"host", b"content-length", b"expect", b"x-request-id", b"x-forwarded-for"})
 _FORWARDED = frozenset({b"x-forwarded-proto", b"x-forwarded-host"})
+# Where clients show who they are; dropped when we have looked ourselves (B111).
+CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie"})
 HOP = b"x-dynamo-global-router-hop"
 
 _REQUEST_LINE = re.compile(rb"([A-Z]+) ([!-~]+) HTTP/1\.([01])\Z")
@@ -54,17 +56,23 @@ class Head(NamedTuple):
     begin: bytes  # what goes on before the frontend's host
     forward: bytes
     length_at: tuple[int, int]  # where the digits of Content-Length stand in the head, (0, 0) without
+    secret: bytes = b""  # the client's API key, as it says
+    origin: bytes = b""  # the web page that asks, as a browser says
+    asks_method: bool = False  # Access-Control-Request-Method: a browser asks before it sends the request itself
+    asks_headers: bytes = b""  # Access-Control-Request-Headers
 
 
 _Fields = list[tuple[bytes, bytes, bytes]]  # name in lower case, value, the line
 
 
 class Peer(NamedTuple):
-    """Who is at the other end of the client's connection. `trusted`: its X-Forwarded-* are believed."""
+    """Who is at the other end of the client's connection. `trusted`: its X-Forwarded-* are believed.
+    `known`: we look at its credentials ourselves, and they go no further."""
 
     address: bytes
     scheme: bytes
     trusted: bool
+    known: bool = False
 
 
 def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head:
@@ -99,6 +107,10 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
         begin=b"%b %b HTTP/1.1\r\nHost: " % (method, target),
         forward=b"".join(b"\r\n" + raw for raw in passing),
         length_at=_length_place(head) if length >= 0 else (0, 0),
+        secret=_secret(found),
+        origin=found.get(b"origin", b""),
+        asks_method=b"access-control-request-method" in found,
+        asks_headers=found.get(b"access-control-request-headers", b""),
     )
 
 
@@ -114,10 +126,28 @@ def _sorted_out(fields: _Fields, named: set[bytes], peer: Peer) -> tuple[dict[by
             continue
         if name == b"content-encoding" and value.lower() != b"identity":
             raise Refusal("unsupported_encoding", "a request body must not be encoded", "content-encoding")
+        if name in CREDENTIALS:
+            if found.get(name, value) != value:
+                value = b""  # two that differ are none
+            if peer.known:
+                found[name] = value
+                continue
         found[name] = value
         if name not in _OURS and (peer.trusted or name not in _FORWARDED):
             passing.append(raw)
     return found, passing
+
+
+_BEARER = re.compile(rb"bearer +([!-~]+)\Z", re.IGNORECASE)
+
+
+def _secret(found: dict[bytes, bytes]) -> bytes:
+    """The API key that is shown; two that differ are none."""
+    bearer = _BEARER.match(found.get(b"authorization", b""))
+    key = found.get(b"x-api-key", b"")
+    if bearer is None:
+        return key
+    return bearer[1] if not key or key == bearer[1] else b""
 
 
 def _added(found: dict[bytes, bytes], peer: Peer, host: bytes) -> list[bytes]:

@@ -110,6 +110,45 @@ class Hedge(msgspec.Struct, frozen=True, gc=False):
     max_body: int
 
 
+class KeyRoute(msgspec.Struct, frozen=True, gc=False):
+    """One key of the keys file: never the key, its SHA-256. `slot` is its row in the shared allowance, `rate` a count
+    and the seconds it is for, `expires` seconds since the epoch."""
+
+    name: str
+    digest: bytes
+    slot: int
+    models: tuple[str, ...] = ("*",)
+    rate: tuple[int, float] | None = None
+    concurrent: int | None = None
+    expires: float | None = None
+
+
+class Auth(msgspec.Struct, frozen=True, gc=False):
+    """Only who shows one of these keys may come in."""
+
+    keys: tuple[KeyRoute, ...]
+    forward_credentials: bool
+
+
+class Cors(msgspec.Struct, frozen=True, gc=False):
+    """Web pages of these origins (`*`: of all) may call; a browser may remember that for `max_age` seconds."""
+
+    origins: tuple[str, ...]
+    max_age: int
+
+
+class TlsFiles(msgspec.Struct, frozen=True, gc=False):
+    """The content of PEM files, so that a certificate and its key are always those that were read together."""
+
+    certificate: bytes | None = None
+    key: bytes | None = None
+    ca: bytes | None = None
+    server_name: str | None = None
+
+    def __repr__(self) -> str:
+        return "<TlsFiles>"
+
+
 class Routes(msgspec.Struct, frozen=True, gc=False):
     """Everything at once. `known`: a first pool table has come. `listing` is the JSON of GET /v1/models or None while
     nothing is known; `described` the JSON of each model it lists."""
@@ -131,6 +170,10 @@ class Routes(msgspec.Struct, frozen=True, gc=False):
     drain_timeout: float = 30.0  # seconds for what runs when the supervisor is gone and nobody will say more
     heartbeat: float | None = None  # seconds of silence after which a stream gets a comment
     hedge: Hedge | None = None
+    auth: Auth | None = None
+    cors: Cors | None = None
+    tls: TlsFiles | None = None  # of the data listener
+    upstream_tls: TlsFiles | None = None
     explain: bool = False  # answers tell the tries in a header
 
 
