@@ -128,5 +128,6 @@ def test_changes_of_a_large_table_are_not_felt(
     assert ingress.child is not None
     assert "Traceback" not in ingress.child.log_text()
     ingress.stop()
-    assert cost["workers"] <= WORKERS_CPU_MS
+    # Of the best round: what else runs on the machine makes the same work cost more, never less.
+    assert 1000 * min(row["workers"] for row in costs) <= WORKERS_CPU_MS
     assert best[1] <= TIMES * best[0] + MARGIN_MS
