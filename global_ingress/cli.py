@@ -14,6 +14,7 @@ import typer
 
 from global_ingress.demo.command import app_command as demo_command
 from global_ingress.explain.command import app_command as explain_command
+from global_ingress.keys.command import keys_app
 from global_ingress.render.command import app_command as render_command
 from global_ingress.top.command import app_command as top_command
 from global_ingress.validate.command import app_command as validate_command
@@ -99,6 +100,7 @@ def schema() -> None:
 
 
 app.command("demo")(demo_command)
+app.add_typer(keys_app, name="keys")
 app.command("render")(render_command)
 app.command("explain")(explain_command)
 app.command("top")(top_command)

@@ -12,10 +12,8 @@ import fcntl
 import mmap
 from collections.abc import Iterable
 
-from global_ingress.proxy.ledger import ledger_size
-from global_ingress.proxy.rate import Verdict, look
-
-KEYS = 16384  # keys known at once
+from global_ingress.proxy.ledger import allowance_size, ledger_size
+from global_ingress.proxy.rate import KEYS, Verdict, look
 
 
 class Allowance:
@@ -28,7 +26,7 @@ class Allowance:
         self._fd = fd
         self._workers = workers
         self._start = ledger_size(workers)
-        self._map = mmap.mmap(fd, 8 * KEYS * (1 + workers), offset=self._start)
+        self._map = mmap.mmap(fd, allowance_size(workers), offset=self._start)
         self._cells = memoryview(self._map).cast("q")
         self._base = self._row(worker) if worker is not None else -1
 

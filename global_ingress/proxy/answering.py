@@ -12,6 +12,7 @@ from global_ingress.proxy.accesslog import Entry
 from global_ingress.proxy.choosing import Chooser, Frontend, Place
 from global_ingress.proxy.decided import Decision, Try, told
 from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
+from global_ingress.proxy.doors import Holder
 from global_ingress.proxy.errors import Fault, error_body, error_frame, fault_headers
 from global_ingress.proxy.explaining import Story, candidates, place_of
 from global_ingress.proxy.headers import Answer, Head
@@ -36,6 +37,7 @@ class Client(Protocol):
 
     paused: bool  # the client does not keep up with what was written
     address: str
+    holder: Holder | None  # whose key the request shows, when keys are asked for
 
     def write(self, data: bytes) -> None:
         """Write to the client."""
@@ -95,7 +97,8 @@ class Answering(Trying):
         """The head towards the client, up to its last value: the request id, if the answer has none of its own. Answers
         that are equal begin equally, so the start is made once."""
         keeps = mode is not _PLAIN and self._client.keeps()
-        common = keeps and self._attempts == 1 and mode is _RAW
+        cors = self._plane.cors
+        common = keeps and self._attempts == 1 and mode is _RAW and cors is None
         if common:
             start = place.starts.get(answer)
             if start is not None:
@@ -107,7 +110,10 @@ class Answering(Trying):
             added += b"\r\nx-dynamo-decision: " + self._told(place).encode("ascii", "replace")
         if not answer.has_request_id:
             added += b"\r\nx-request-id: "
-        start = start_of(answer, mode, added)
+        if cors is None:
+            start = start_of(answer, mode, added)
+        else:
+            start = cors.replaced(start_of(answer, mode, b""), self._head.origin) + added
         if common:
             if len(place.starts) >= STARTS:
                 place.starts.clear()

@@ -23,6 +23,7 @@ from discovery.kit.backoff import SYSTEM_CHANCE
 from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.kit.service import CannotServe
 from global_ingress.proxy.config_file import ConfigFile, Overrides
+from global_ingress.proxy.guarding import read_guards
 from global_ingress.proxy.listening import CannotListen, open_listeners
 from global_ingress.proxy.running import WORKER, Running
 from global_ingress.proxy.settings import Settings, SettingsFault
@@ -53,7 +54,7 @@ def serve_command(
     if not config:
         print(NO_FILE, file=sys.stderr, end="")
         return 2
-    file = ConfigFile(Path(config), _overrides(listen, admin, workers, environment), SYSTEM_CLOCK)
+    file = ConfigFile(Path(config), _overrides(listen, admin, workers, environment), SYSTEM_CLOCK, read_guards)
     try:
         settings = file.read()
         listeners = open_listeners(settings.listen.host, settings.listen.port, settings.workers)

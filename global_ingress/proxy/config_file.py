@@ -51,10 +51,14 @@ class Reading:
 class ConfigFile:
     """`read` at the start; `watch` and `reload` afterwards call `apply` with settings that differ."""
 
-    def __init__(self, path: Path, overrides: Overrides, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, overrides: Overrides, clock: Clock, check: Callable[[Settings], object] = bool
+    ) -> None:
+        """`check` raises SettingsFault when what the settings name beside them cannot be used."""
         self.path = path
         self._overrides = overrides
         self._clock = clock
+        self._check = check
         self._digest = b""
         self._busy = asyncio.Lock()
         self.settings: Settings | None = None
@@ -111,9 +115,11 @@ class ConfigFile:
         text = settings_module.decoded(content, name=name)
         made = settings_module.load(text, name=name, directory=str(self.path.absolute().parent))
         over = self._overrides
-        return settings_module.with_overrides(
+        made = settings_module.with_overrides(
             made, listen=over.listen, admin=over.admin, workers=over.workers, origins=over.origins
         )
+        self._check(made)
+        return made
 
     def _take(self, made: Settings, apply: Callable[[Settings], None]) -> None:
         assert self.settings is not None, "read at the start"

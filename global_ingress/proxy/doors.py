@@ -12,14 +12,25 @@ import hmac
 import re
 from collections.abc import Callable
 from fnmatch import translate
+from typing import Protocol
 
-from global_ingress.proxy.allowance import Allowance
 from global_ingress.proxy.errors import Refusal
+from global_ingress.proxy.rate import Verdict
 from global_ingress.proxy.routes import Auth, KeyRoute, Routes
 
 _NOBODY = bytes(32)
 _UNKNOWN = "the request carries no valid API key: send one as `Authorization: Bearer KEY` or as `x-api-key: KEY`"
 _CHALLENGE = b'WWW-Authenticate: Bearer realm="global-ingress"\r\n'
+
+
+class Purse(Protocol):
+    """What holders have used up, over all workers: `allowance.Allowance`."""
+
+    def peek(self, slot: int, now: int, count: int, window: int) -> Verdict: ...
+
+    def take(self, slot: int, now: int, rate: tuple[int, int] | None, most: int | None) -> Verdict | None: ...
+
+    def end(self, slot: int) -> None: ...
 
 
 class Holder:
@@ -51,9 +62,7 @@ class Holder:
 class Doors:
     """`wall` and `clock_ns` tell the time: of the calendar, and one that only grows."""
 
-    def __init__(
-        self, auth: Auth, allowance: Allowance, wall: Callable[[], float], clock_ns: Callable[[], int]
-    ) -> None:
+    def __init__(self, auth: Auth, allowance: Purse, wall: Callable[[], float], clock_ns: Callable[[], int]) -> None:
         self.auth = auth
         self._holders = {key.digest: Holder(key) for key in auth.keys}
         self._allowance = allowance
@@ -80,7 +89,7 @@ class Doors:
                 raise _too_often(holder, verdict.wait, verdict.reset)
 
     def enter(self, secret: bytes) -> Holder:
-        """One request begins: counted until `leave`. Raises Refusal."""
+        """One request begins: counted until it is ended. Raises Refusal."""
         holder = self.find(secret)
         key = holder.key
         verdict = self._allowance.take(key.slot, self._clock_ns(), holder.rate, key.concurrent)
@@ -90,9 +99,6 @@ class Doors:
         if not verdict.allowed:
             raise _too_often(holder, verdict.wait, verdict.reset)
         return holder
-
-    def leave(self, holder: Holder) -> None:
-        self._allowance.end(holder.key.slot)
 
 
 def may_use(holder: Holder, model: str) -> None:

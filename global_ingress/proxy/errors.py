@@ -59,7 +59,6 @@ FAULTS: dict[str, Fault] = {
 
 _REASONS = {
     200: b"OK",
-    204: b"No Content",
     400: b"Bad Request",
     401: b"Unauthorized",
     403: b"Forbidden",
@@ -114,6 +113,8 @@ def error_frame(fault: Fault, message: str, *, anthropic: bool = False) -> bytes
 
 def response(status: int, body: bytes, headers: bytes = b"", *, close: bool = False, head_only: bool = False) -> bytes:
     """A whole JSON answer of ours. `headers` are complete lines; the body is left out for HEAD."""
+    if status == 204:
+        return b"HTTP/1.1 204 No Content\r\n%b%b\r\n" % (headers, b"Connection: close\r\n" if close else b"")
     return b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%b%b\r\n%b" % (
         status,
         _REASONS.get(status, b"Error"),

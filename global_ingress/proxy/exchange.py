@@ -20,6 +20,7 @@ from global_ingress.proxy.attempt import (
 )
 from global_ingress.proxy.choosing import Chooser, Frontend, Place
 from global_ingress.proxy.delivery import Mode, framed
+from global_ingress.proxy.doors import may_use
 from global_ingress.proxy.errors import FAULTS, Refusal
 from global_ingress.proxy.gate import Gate
 from global_ingress.proxy.headers import Answer
@@ -130,6 +131,9 @@ class Exchange(Answering):
         if alias is not None:
             self._body = with_model(self._body, alias, span)
             model = alias
+        holder = self._client.holder
+        if holder is not None:
+            may_use(holder, model)
         chooser = plane.choosers.get(model)
         if chooser is None:
             if not plane.choosers:

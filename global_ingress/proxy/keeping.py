@@ -10,6 +10,7 @@ from global_ingress.proxy.attempt import Trouble
 from global_ingress.proxy.choosing import Frontend
 from global_ingress.proxy.upstream import Connection
 
+GOODBYE = 1.0  # seconds a TLS connection that is closed waits for the other side to say so too
 _OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """What we lack ourselves: to blame frontends for it would eject them all. EADDRNOTAVAIL is none of it: ports run out
 towards one address, or the address has no route."""
@@ -43,8 +44,10 @@ async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
         async with asyncio.timeout(plane.timeouts.connect):
             connection = Connection(plane, frontend)
             factory: Any = lambda: connection  # asyncio calls a protocol by its methods' names, not by its type  # noqa: E731
-            context = plane.ssl_context if frontend.tls else None
-            await plane.loop.create_connection(factory, frontend.host, frontend.port, ssl=context)
+            if frontend.tls:
+                await plane.loop.create_connection(factory, frontend.host, frontend.port, **_tls(plane))
+            else:
+                await plane.loop.create_connection(factory, frontend.host, frontend.port)
     except TimeoutError:
         return Trouble.CONNECT_TIMEOUT
     except (OSError, UnicodeError) as error:  # a name that cannot be one, too
@@ -52,3 +55,12 @@ async def connect(plane: Plane, frontend: Frontend) -> Connection | Trouble:
     finally:
         plane.tally.upstream["connecting"] -= 1
     return connection
+
+
+def _tls(plane: Plane) -> dict[str, Any]:
+    """How an https frontend is spoken to: the limit of the handshake is ours, and a good-bye waits for nobody."""
+    given: dict[str, Any] = {"ssl": plane.ssl_context, "ssl_handshake_timeout": plane.timeouts.connect}
+    given["ssl_shutdown_timeout"] = GOODBYE
+    if plane.upstream_tls is not None and plane.upstream_tls.server_name is not None:
+        given["server_hostname"] = plane.upstream_tls.server_name
+    return given

@@ -8,6 +8,7 @@ one question in flight per pool and a bounded number in all is enough.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,6 +46,7 @@ class Knowledge:
         self, client: httpx.AsyncClient, clock: Clock, changed: Callable[[], None], recovered: Callable[[str], None]
     ) -> None:
         self._client = client
+        self._extensions: dict[str, str] = {}
         self._clock = clock
         self._changed = changed
         self._recovered = recovered
@@ -58,6 +60,13 @@ class Knowledge:
         self._urls: frozenset[str] = frozenset()
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._bell = asyncio.Event()
+
+    def use(self, client: httpx.AsyncClient, server_name: str | None) -> httpx.AsyncClient:
+        """Ask with this client from now on, and want this name in frontends' certificates instead of their host's;
+        returns the client that was used before, with which questions may still be under way."""
+        before, self._client = self._client, client
+        self._extensions = {} if server_name is None else {"sni_hostname": server_name}
+        return before
 
     def said(self) -> Mapping[PoolKey, PoolSaid]:
         return self._said
@@ -211,7 +220,8 @@ class Knowledge:
         headers = self._probe.headers if self._probe else {}
         async with self._gate:
             try:
-                async with asyncio.timeout(timeout), self._client.stream("GET", url + path, headers=headers) as answer:
+                asked = self._client.stream("GET", url + path, headers=headers, extensions=self._extensions)
+                async with asyncio.timeout(timeout), asked as answer:
                     body = bytearray()
                     async for piece in answer.aiter_bytes():
                         body += piece
@@ -224,9 +234,10 @@ class Knowledge:
                 raise said.NotAList(f"no answer to GET {path}: {str(error) or type(error).__name__}") from None
 
 
-def new_client() -> httpx.AsyncClient:
+def new_client(tls: ssl.SSLContext | None = None) -> httpx.AsyncClient:
     """A client for these questions: no proxies of the environment, no redirects, no connection kept."""
     return httpx.AsyncClient(
+        verify=True if tls is None else tls,
         trust_env=False,
         follow_redirects=False,
         limits=httpx.Limits(max_connections=2 * AT_ONCE, max_keepalive_connections=0),

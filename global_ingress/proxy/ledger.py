@@ -12,6 +12,8 @@ import mmap
 import os
 from collections.abc import Iterable
 
+from global_ingress.proxy.rate import KEYS
+
 SLOTS = 65536  # frontends known at once
 TRIAL = 30_000_000_000  # nanoseconds that a trial request may take before another one is admitted
 _COMMON = 4  # streak, ejections, ejected until, whether a trial request is out
@@ -22,10 +24,15 @@ def ledger_size(workers: int) -> int:
     return 8 * SLOTS * (_COMMON + workers)
 
 
+def allowance_size(workers: int) -> int:
+    """Bytes behind the ledger for what the holders of keys have used up."""
+    return 8 * KEYS * (1 + workers)
+
+
 def create_ledger(workers: int) -> int:
     """A new ledger; the descriptor is to be inherited by the workers."""
     fd = os.memfd_create("ledger", os.MFD_CLOEXEC)
-    os.ftruncate(fd, ledger_size(workers))
+    os.ftruncate(fd, ledger_size(workers) + allowance_size(workers))
     return fd
 
 

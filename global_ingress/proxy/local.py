@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from global_ingress.proxy.doors import Holder
 from global_ingress.proxy.errors import FAULTS, error_body, fault_headers
+from global_ingress.proxy.headers import Head
 from global_ingress.proxy.paths import Kind, Path
 
 if TYPE_CHECKING:
@@ -16,8 +18,10 @@ _NOT_READY = b'{"status":"not_ready"}'
 _DRAINING = b'{"status":"draining"}'
 
 
-def local_answer(path: Path, plane: Plane) -> tuple[int, bytes, bytes]:
-    """(status, JSON body, header lines) of a request that no frontend is asked for."""
+def local_answer(path: Path, plane: Plane, head: Head, holder: Holder | None) -> tuple[int, bytes, bytes]:
+    """(status, JSON body, header lines) of a request that no frontend is asked for. A holder sees its models only."""
+    if path.kind is Kind.PREFLIGHT:
+        return 204, b"", b"" if plane.cors is None else plane.cors.preflight(head)
     if path.kind is Kind.LIVE:
         return 200, _LIVE, b""
     if path.kind is Kind.READY:
@@ -29,9 +33,9 @@ def local_answer(path: Path, plane: Plane) -> tuple[int, bytes, bytes]:
         fault = FAULTS["no_ready_pool"]
         return fault.status, error_body(fault, "no model is known yet"), fault_headers(fault)
     if path.kind is Kind.MODELS:
-        return 200, listing, b""
+        return 200, listing if holder is None else holder.listing(plane.routes), b""
     described = plane.routes.described.get(path.model)
-    if described is None:
+    if described is None or (holder is not None and not holder.allows(path.model)):
         fault = FAULTS["model_not_found"]
         words = f"the model `{path.model[:200]}` does not exist, or no pool can serve it now"
         return fault.status, error_body(fault, words, "model"), fault_headers(fault)

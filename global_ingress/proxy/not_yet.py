@@ -2,10 +2,4 @@
 
 from __future__ import annotations
 
-NOT_YET: tuple[str, ...] = (
-    "cors",
-    "auth",
-    "tls",
-    "upstream.tls",
-    "trace",
-)
+NOT_YET: tuple[str, ...] = ("trace",)

@@ -17,6 +17,10 @@ class Kind(Enum):
     MODEL = "model"
     LIVE = "live"
     READY = "ready"
+    PREFLIGHT = "preflight"  # a browser asks whether a page may call
+
+
+NO_KEY = frozenset({Kind.LIVE, Kind.READY, Kind.PREFLIGHT})
 
 
 class Path(NamedTuple):

@@ -11,21 +11,24 @@ import ipaddress
 import os
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from global_ingress.proxy.accesslog import AccessLog
+from global_ingress.proxy.allowance import Allowance
 from global_ingress.proxy.attempt import UNCONNECTED, Budget, Trouble
 from global_ingress.proxy.choosing import Chooser, Frontend, Place, Pool, turn_of
+from global_ingress.proxy.cors import CorsRules
 from global_ingress.proxy.counts import Notice
+from global_ingress.proxy.doors import Doors
 from global_ingress.proxy.ejection import UNCONNECTED_WEIGHT, may_eject, sentence
 from global_ingress.proxy.explaining import Explained
 from global_ingress.proxy.headers import Answer, Peer
 from global_ingress.proxy.keeping import close_idle
 from global_ingress.proxy.lateness import Lateness
 from global_ingress.proxy.ledger import Ledger
-from global_ingress.proxy.routes import Hedge, Limits, ModelRoute, PoolRoute, Retries, Routes, Timeouts
+from global_ingress.proxy.routes import Hedge, Limits, ModelRoute, PoolRoute, Retries, Routes, Timeouts, TlsFiles
 from global_ingress.proxy.tally import OTHER, Tally, bump
+from global_ingress.proxy.tls import client_context
 from global_ingress.proxy.turns import Turn
 from global_ingress.proxy.wheel import Wheel
 
@@ -50,6 +53,13 @@ class Times(NamedTuple):
 class Plane:
     """What one worker knows and shares. Public attributes are read by its connections and exchanges."""
 
+    doors: Doors | None = None  # who may come in, if not everybody
+    cors: CorsRules | None = None
+    upstream_tls: TlsFiles | None = None
+    _ssl_context: ssl.SSLContext | None = None
+    draining = False  # SIGTERM came: readiness is 503
+    closing = False  # the delay is over: answers carry Connection: close
+
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -58,6 +68,7 @@ class Plane:
         log: AccessLog | None,
         notify: Callable[[Notice], None],
         failed: Callable[[Exception], None],
+        allowance: Allowance | None = None,
     ) -> None:
         self.loop = loop
         self.clock = times.monotonic
@@ -80,6 +91,7 @@ class Plane:
         self.affinity_names: frozenset[bytes] = frozenset()
         self.budget = Budget(0.0)
         self.routes: Routes | None = None
+        self.allowance = allowance
         self.answers: dict[bytes, Answer] = {}
         self.clients: set[ClientConnection] = set()
         self._deserted: asyncio.Event | None = None
@@ -92,8 +104,6 @@ class Plane:
         self.hedges = Budget(0.0, 1.0)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed = failed
-        self.draining = False  # SIGTERM came: readiness is 503
-        self.closing = False  # the delay is over: answers carry Connection: close
         self.buffered = 0
         self._trusted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
         self._ids: list[bytes] = []
@@ -123,12 +133,31 @@ class Plane:
         self.hedging = routes.hedge
         self.hedges.share = routes.hedge.max_share if routes.hedge is not None else 0.0
         self.budget.share = routes.retries.budget
-        self._trusted = tuple(ipaddress.ip_network(cidr) for cidr in routes.trusted_proxies)
+        self._guard(routes)
         kept = {(id, place.pool.id) for id, chooser in self.choosers.items() for place in chooser.places}
         self._lateness = {key: lateness for key, lateness in self._lateness.items() if key in kept}
         self.routes = routes
         self.answers.clear()
         self._drop_turns(routes)
+
+    def _guard(self, routes: Routes) -> None:
+        """Who may come in, and what is believed of whom."""
+        before = self.routes
+        if before is None or routes.auth != before.auth:
+            self.doors = None
+            if routes.auth is not None:
+                assert self.allowance is not None, "a worker that is told keys has their shared memory"
+                self.doors = Doors(routes.auth, self.allowance, self.wall, self.clock_ns)
+        if before is None or routes.cors != before.cors:
+            self.cors = None if routes.cors is None else CorsRules(routes.cors)
+        if routes.upstream_tls != self.upstream_tls:
+            self.upstream_tls, self._ssl_context = routes.upstream_tls, None
+            for frontend in self.frontends.values():
+                close_idle(frontend, self)
+        self._trusted = tuple(ipaddress.ip_network(cidr) for cidr in routes.trusted_proxies)
+        if before is not None and (routes.auth, routes.trusted_proxies) != (before.auth, before.trusted_proxies):
+            for client in self.clients:
+                client.meet()
 
     def _pool(self, route: PoolRoute) -> Pool:
         """The pool as it is, if nothing of it has changed."""
@@ -198,13 +227,14 @@ class Plane:
         }
         self.turns = {number: turn for number, turn in self.turns.items() if number in used}
 
-    def peer(self, address: str) -> Peer:
+    def peer(self, address: str, *, tls: bool = False) -> Peer:
         """How a client at this address is treated."""
         trusted = False
         if self._trusted and address:
             ip = ipaddress.ip_address(address.partition("%")[0])
             trusted = any(ip in network for network in self._trusted)
-        return Peer(address.encode(), b"http", trusted)
+        known = self.doors is not None and not self.doors.auth.forward_credentials
+        return Peer(address.encode(), b"https" if tls else b"http", trusted, known)
 
     def request_id(self) -> bytes:
         """A fresh uuid4 as 32 hex digits; made many at a time."""
@@ -216,10 +246,12 @@ class Plane:
             self._ids = [digits[at : at + 32] for at in range(0, len(digits), 32)]
         return self._ids.pop()
 
-    @cached_property
+    @property
     def ssl_context(self) -> ssl.SSLContext:
-        """For https frontends: the machine's authorities, host names checked."""
-        return ssl.create_default_context()
+        """For https frontends; made when the first one is connected to."""
+        if self._ssl_context is None:
+            self._ssl_context = client_context(self.upstream_tls)
+        return self._ssl_context
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that is held until it ends; an error of ours in it is told."""

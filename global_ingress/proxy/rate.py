@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+KEYS = 16384  # API keys known at once, each with its bucket
+
 
 class Verdict(NamedTuple):
     """`full_at` is the bucket afterwards; times are nanoseconds from now."""

@@ -36,6 +36,15 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Guards:
+    """What of letting in stands in files beside the settings."""
+
+    auth: routes.Auth | None = None
+    tls: routes.TlsFiles | None = None
+    upstream_tls: routes.TlsFiles | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Everything that routes are made of. `known`: what there is to route on is known at all."""
 
@@ -45,6 +54,7 @@ class View:
     models: tuple[tuple[Model, ModelVerdict], ...]
     listing: bytes | None
     described: Mapping[str, bytes]
+    guards: Guards = Guards()
 
 
 def make_routes(
@@ -69,6 +79,10 @@ def make_routes(
         heartbeat=settings.sse.heartbeat,
         hedge=_hedge(settings),
         explain=settings.headers.explain,
+        auth=view.guards.auth,
+        cors=_cors(settings),
+        tls=view.guards.tls,
+        upstream_tls=view.guards.upstream_tls,
         pools=pools,
         models=tuple(_model(model, verdict, schedule, ramp) for model, verdict in view.models),
         listing=view.listing,
@@ -152,6 +166,11 @@ def _hedge(settings: Settings) -> routes.Hedge | None:
     if given is None:
         return None
     return routes.Hedge(quantile=int(given.after[1:]) / 100, max_share=given.max_share, max_body=given.max_body)
+
+
+def _cors(settings: Settings) -> routes.Cors | None:
+    given = settings.cors
+    return None if given is None else routes.Cors(given.origins, int(given.max_age))
 
 
 def _limits(settings: Settings) -> routes.Limits:

@@ -16,6 +16,8 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
+import httpx
+
 from discovery.kit.backoff import Chance
 from discovery.kit.clock import Clock
 from discovery.kit.log import logger
@@ -26,6 +28,7 @@ from global_ingress import __version__
 from global_ingress.proxy.admin import make_admin
 from global_ingress.proxy.config_file import ConfigFile
 from global_ingress.proxy.decided import Decisions
+from global_ingress.proxy.guarding import Guarding
 from global_ingress.proxy.knowledge import Knowledge, new_client
 from global_ingress.proxy.labels import Labels
 from global_ingress.proxy.ledger import SLOTS, Ledger, create_ledger
@@ -37,9 +40,11 @@ from global_ingress.proxy.slots import Slots
 from global_ingress.proxy.sources import Sources
 from global_ingress.proxy.steering import Steering
 from global_ingress.proxy.supervisor import Plan, Supervisor
+from global_ingress.proxy.tls import client_context
 from global_ingress.proxy.turns import new_turn
 
 TICK = 1.0
+RETIRE = 60.0  # seconds after which nothing uses a client any more that another one has replaced
 SOON = 0.05  # seconds in which what was learned is gathered before routes are made anew
 ADMIN_DRAIN = 2
 
@@ -106,18 +111,13 @@ class Running:
         self._ledger_fd = create_ledger(settings.workers)
         self.ledger = Ledger(self._ledger_fd, settings.workers)
         self.schedules = Schedules(new_turn, most_counters(settings.workers))
-        self._client = new_client()
+        self.guarding = Guarding(self._ledger_fd, settings.workers, clock, self._notice)
+        self.guarding.use(settings)
+        self._shown = self.guarding.guards.upstream_tls
+        self._client = new_client(client_context(self._shown))
         self.knowledge = Knowledge(self._client, clock, self._touch, self._recovered)
-        plan = _plan(worker, settings, self._ledger_fd)
-        self.supervisor = Supervisor(
-            listeners,
-            self.ledger,
-            plan,
-            clock=clock,
-            chance=chance,
-            notice=self._notice,
-            decisions=self._take_decisions,
-        )
+        self.knowledge.use(self._client, self._server_name())
+        self.supervisor = self._supervise(listeners, _plan(worker, settings, self._ledger_fd), chance)
         self._labels = Labels()
         self.steering = Steering(
             settings,
@@ -130,8 +130,21 @@ class Running:
             send=self.supervisor.route,
             notice=self._notice,
         )
+        self.steering.guards = self.guarding.guards
         self.sources = Sources(clock, self._take, self.steering.forget_table)
         self.overview = self._overview()
+
+    def _supervise(self, listeners: Sequence[socket.socket], plan: Plan, chance: Chance) -> Supervisor:
+        return Supervisor(
+            listeners,
+            self.ledger,
+            plan,
+            clock=self._clock,
+            chance=chance,
+            notice=self._notice,
+            decisions=self._take_decisions,
+            died=self.guarding.died,
+        )
 
     def _overview(self) -> Overview:
         return Overview(
@@ -157,7 +170,7 @@ class Running:
         return self
 
     async def _start(self, stack: AsyncExitStack) -> None:
-        await stack.enter_async_context(self._client)
+        stack.push_async_callback(self._close_client)
         admin = self._settings.admin
         bound = None
         if admin is not None:
@@ -191,11 +204,15 @@ class Running:
             task.cancel()
         await self._stack.aclose()
 
+    async def _close_client(self) -> None:
+        await self._client.aclose()
+
     def close(self) -> None:
         """Give back what was opened; every process is gone afterwards."""
         if self._due is not None:
             self._due.cancel()
         self.supervisor.close()
+        self.guarding.close()
         self.schedules.close()
         self.ledger.close()
         os.close(self._ledger_fd)
@@ -222,7 +239,9 @@ class Running:
             self.supervisor.kill()
 
     def reload(self) -> None:
-        task = self._loop.create_task(self._file.reload(self._apply, asked=True), name="reload")
+        self._keep(self._loop.create_task(self._file.reload(self._apply, asked=True), name="reload"))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._reloads.add(task)
         task.add_done_callback(self._reload_done)
 
@@ -236,7 +255,28 @@ class Running:
         """New settings, and the table they may bring, as one swap."""
         self.steering.settings = settings
         self.sources.use(settings.discovery)
+        self.guarding.use(settings)
+        self._guard()
+
+    def _guard(self) -> None:
+        """Keys and certificates as they are now, and all that they may change."""
+        self.steering.guards = self.guarding.guards
+        if self.guarding.guards.upstream_tls != self._shown:
+            self._shown = self.guarding.guards.upstream_tls
+            fresh = new_client(client_context(self._shown))
+            self._keep(self._loop.create_task(self._retire(self.knowledge.use(fresh, self._server_name()))))
+            self._client = fresh
         self.steering.recompute()
+
+    def _server_name(self) -> str | None:
+        return None if self._shown is None else self._shown.server_name
+
+    async def _retire(self, client: httpx.AsyncClient) -> None:
+        """Close it when no question can be under way with it any more."""
+        try:
+            await self._clock.sleep(RETIRE)
+        finally:
+            await client.aclose()
 
     def _take(self, table: PoolTable, *, obey: bool) -> None:
         _log.info(
@@ -279,7 +319,9 @@ class Running:
             await self._clock.sleep(TICK)
             self.overview.pulse.lag = max(0.0, self._clock.monotonic() - due)
             self.overview.pulse.tick = self._clock.now().timestamp()
-            if self.steering.restless:
+            if await self.guarding.look(self.steering.settings):
+                self._guard()
+            elif self.steering.restless:
                 self.steering.recompute()
             await self.supervisor.refresh(TICK)
             self.overview.look_back()

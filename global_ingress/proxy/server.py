@@ -10,15 +10,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from global_ingress.proxy.accesslog import refused_entry
-from global_ingress.proxy.errors import Refusal, error_body, fault_headers, response
+from global_ingress.proxy.admission import account, admit, refused
+from global_ingress.proxy.doors import Holder
+from global_ingress.proxy.errors import Refusal, response
 from global_ingress.proxy.exchange import Exchange
 from global_ingress.proxy.framing import Framer
-from global_ingress.proxy.headers import Head
 from global_ingress.proxy.local import local_answer
-from global_ingress.proxy.paths import Kind, MethodNotAllowed, Path, match
-from global_ingress.proxy.tally import bump
-from global_ingress.proxy.transports import reset_when_closed, unsent
+from global_ingress.proxy.paths import NO_KEY, Kind, Path
+from global_ingress.proxy.transports import cut_off, end_sending, untaken
 from global_ingress.proxy.wheel import NEVER
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ class ClientConnection:
         "_transport",
         "address",
         "deadline",
+        "holder",
         "look",
         "paused",
         "write",
@@ -78,6 +78,7 @@ class ClientConnection:
         self._ahead = b""
         self._buffered = 0
         self._keep = True
+        self.holder: Holder | None = None
         self._left = 0
         self._path: Path | None = None
         self._peer = plane.peer("")
@@ -96,12 +97,17 @@ class ClientConnection:
         transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         peer = transport.get_extra_info("peername")
         self.address = peer[0] if peer else ""
-        self._peer = plane.peer(self.address)
+        self.meet()
         plane.clients.add(self)
         plane.tally.client_connections = len(plane.clients)
         self._await(plane.timeouts.client_header)
         if len(plane.clients) > plane.limits.connections:
             self._turn_away("too many connections are open")
+
+    def meet(self) -> None:
+        """How this client is treated, now and whenever that has changed; heads are read anew then."""
+        self._peer = self._plane.peer(self.address, tls=self._transport.get_extra_info("ssl_object") is not None)
+        self._framer.forget()
 
     def data_received(self, data: bytes) -> None:
         state = self._state
@@ -122,6 +128,7 @@ class ClientConnection:
         plane.wheel.forget(self)
         plane.leave(self)
         self._forget_body()
+        self._let_out()
         self._framer.close()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
@@ -129,7 +136,7 @@ class ClientConnection:
 
     def pause_writing(self) -> None:
         self.paused = True
-        self._left = unsent(self._transport)
+        self._left = untaken(self._transport)
         self._await(self._plane.timeouts.client_write)
         if self._exchange is not None:
             self._exchange.pause()
@@ -207,13 +214,8 @@ class ClientConnection:
             return None
         self._state = _BODY
         self._path = None
-        if head.length > plane.limits.body:
-            words = f"the body is larger than the limit of {plane.limits.body} bytes"
-            return Refusal("request_too_large", words)
-        if head.looped:
-            return Refusal("loop_detected", "the request has come through a global ingress before")
         try:
-            self._path = match(head.method, head.target)
+            self._path = admit(head, plane)
         except Refusal as refusal:
             return refusal
         if head.expects and not framer.arrived():
@@ -251,15 +253,27 @@ class ClientConnection:
         if not self.paused:
             self.deadline = NEVER
         self._keep = head.minor == 1 and not head.closes
+        if plane.doors is not None and path.kind not in NO_KEY:
+            try:
+                self.holder = plane.doors.enter(head.secret)
+            except Refusal as refusal:
+                self._refuse(refusal, whole=True)
+                return
         if path.kind is _PROXY:
             exchange = self._exchange = Exchange(self, plane, head, body, anthropic=path.anthropic)
             exchange.start()
             return
-        status, answer, headers = local_answer(path, plane)
+        status, answer, headers = local_answer(path, plane, head, self.holder)
         request_id = head.request_id or plane.request_id()
-        self._account(head, status, "ok" if status < 400 else "refused", None, request_id)
+        account(plane, self.address, head, status, "ok" if status < 400 else "refused", None, request_id)
         self.respond(status, answer, headers, request_id)
         self.finished(keep=True)
+
+    def _let_out(self) -> None:
+        """The holder's request is over."""
+        holder, self.holder = self.holder, None
+        if holder is not None and self._plane.allowance is not None:
+            self._plane.allowance.end(holder.key.slot)
 
     def _read_ahead(self, data: bytes) -> None:
         """Pipelined requests wait for their turn; beyond a bound they wait in the kernel."""
@@ -274,6 +288,8 @@ class ClientConnection:
 
     def respond(self, status: int, body: bytes, headers: bytes, request_id: bytes) -> int:
         head = self._framer.head
+        if self._plane.cors is not None:
+            headers += self._plane.cors.lines(b"" if head is None else head.origin)
         lines = b"x-request-id: %b\r\n%b" % (request_id, headers)
         head_only = head is not None and head.method == b"HEAD"
         self.write(response(status, body, lines, close=not self.keeps(), head_only=head_only))
@@ -281,6 +297,8 @@ class ClientConnection:
 
     def finished(self, *, keep: bool) -> None:
         self._exchange = None
+        if self.holder is not None:
+            self._let_out()
         if self._buffered:
             self._forget_body()
         if self._state is _CLOSED:
@@ -308,8 +326,9 @@ class ClientConnection:
         """The exchange is over, its answer not whole, which the client must see: a mere close looks like an end."""
         self._exchange = None
         self._forget_body()
+        self._let_out()
         if self._state is not _CLOSED:
-            reset_when_closed(self._transport)
+            cut_off(self._transport)
             self._close()
 
     # Saying no, and ending.
@@ -321,13 +340,9 @@ class ClientConnection:
         plane, head = self._plane, self._framer.head
         request_id = head.request_id if head is not None and head.request_id else plane.request_id()
         fault = refusal.fault
-        headers = fault_headers(fault)
-        if isinstance(refusal, MethodNotAllowed):
-            headers += b"Allow: %b\r\n" % refusal.allow.encode()
-        anthropic = head is not None and head.target.startswith(b"/v1/messages")
-        body = error_body(fault, str(refusal), refusal.param, anthropic=anthropic)
+        headers, body = refused(refusal, head)
         self._forget_body()
-        self._account(head, fault.status, "refused", fault.code, request_id)
+        account(plane, self.address, head, fault.status, "refused", fault.code, request_id)
         self.respond(fault.status, body, headers, request_id)
         self._framer.forget()
         if whole:
@@ -346,12 +361,12 @@ class ClientConnection:
     def _linger(self) -> None:
         """No more is read as a request; the connection ends when the client has ended it, or soon."""
         self._state = _LINGER
-        self._transport.write_eof()
+        end_sending(self._transport)
         self._await(LINGER)
 
     def _stalled(self) -> None:
         """Nothing was taken for `client_write`: as gone as a client can be. A slow one that moves is left alone."""
-        left = unsent(self._transport)
+        left = untaken(self._transport)
         if left < self._left:
             self._left = left
             self._await(self._plane.timeouts.client_write)
@@ -383,17 +398,3 @@ class ClientConnection:
             self._exchange.cut_for_drain()
         elif self._state is not _LINGER:
             self._close()
-
-    def _account(self, head: Head | None, status: int, outcome: str, code: str | None, request_id: bytes) -> None:
-        """Count and log what no exchange has taken: refusals of ours, and what is answered here."""
-        plane = self._plane
-        if outcome == "refused":
-            plane.nowhere.request(status, outcome, False, 0.0)
-            bump(plane.tally.refusals, code or "local")
-        if plane.log is None:
-            return
-        method = head.method.decode("ascii", "replace") if head is not None else "-"
-        path = head.path if head is not None else "-"
-        plane.log.add(
-            refused_entry(plane.wall(), request_id.decode(), method, path, status, outcome, code, self.address)
-        )

@@ -68,16 +68,11 @@ def _repeats(items: Iterable[tuple[Path, Hashable]], what: str) -> Iterator[Find
 
 
 def _unavailable(data: dict[str, Any], not_yet: Iterable[str]) -> Iterator[Finding]:
-    names = tuple(not_yet)
-    for name in names:
+    for name in not_yet:
         path: Path = tuple(name.split("."))
         value = _at(data, *path)
         if value is not None and value is not False and value != "off":
             yield Finding(path, "is not available in this version; write off or leave it out", at_key=True)
-    if "upstream.tls" in names:
-        for at, frontend in _frontends(data):
-            if frontend.startswith("https:"):
-                yield Finding(at, f"https to frontends is not available in this version, got {frontend!r}")
 
 
 def _frontends(data: object) -> Iterator[tuple[Path, str]]:

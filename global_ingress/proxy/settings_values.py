@@ -11,6 +11,7 @@ import ipaddress
 import posixpath
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 MIN_DURATION, MAX_DURATION = 0.001, 30 * 86400.0
 MAX_SIZE = 1 << 40
@@ -221,6 +222,35 @@ def access_log(value: object, directory: str) -> str:
     if not isinstance(value, str) or "/" not in value:
         raise NotAllowed("must be stdout or a path with a / in it")
     return file_path(value, directory)
+
+
+def rate(value: object) -> tuple[int, float]:
+    """How many, and in how many seconds."""
+    count, slash, window = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not slash or not re.fullmatch(r"[1-9][0-9]{0,8}", count):
+        raise NotAllowed("must be COUNT/DURATION such as 100/1m")
+    return int(count), duration(window)
+
+
+def digest(value: object) -> str:
+    """What was found is not shown: people put the key itself here."""
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise SecretNotAllowed("must be the 64 lower-case hex digits of the key's SHA-256")
+    return value
+
+
+def moment(value: object) -> float:
+    """Seconds since the epoch; of a day, its beginning in UTC."""
+    text = value if isinstance(value, str) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T.*)?", value) else ""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise NotAllowed("must be a day or a time such as 2027-01-31 or 2027-01-31T12:00:00Z") from None
+    if when.tzinfo is None:
+        if "T" in text:
+            raise NotAllowed("must have a time zone, such as 2027-01-31T12:00:00Z")
+        when = when.replace(tzinfo=UTC)
+    return when.timestamp()
 
 
 def hedge_after(value: object) -> str:

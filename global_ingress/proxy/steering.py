@@ -63,6 +63,7 @@ class Steering:
         self.settings = settings
         self.table: PoolTable | None = None
         self.routes: Routes | None = None
+        self.guards = routing.Guards()
         self.slots = slots
         self.pool_of_url: dict[str, str] = {}
         self._obey = False  # the table is the operator's own word
@@ -107,7 +108,13 @@ class Steering:
         models = [(model.id, [one.pool.key for one in verdict.routable]) for model, verdict in picture.models]
         document, described = listing.make_listing(models, said)
         view = routing.View(
-            self.settings, known, picture.pools, picture.models, document if known else None, described if known else {}
+            self.settings,
+            known,
+            picture.pools,
+            picture.models,
+            document if known else None,
+            described if known else {},
+            self.guards,
         )
         generation = self.routes.generation + 1 if self.routes else 1
         self._schedules.begin()

@@ -66,6 +66,7 @@ class Supervisor:
         chance: Chance,
         notice: Callable[[str, str, str], None],
         decisions: Callable[[Decisions], None] = lambda decisions: None,
+        died: Callable[[int], None] = lambda index: None,
     ) -> None:
         self.seats = [Seat(index, one) for index, one in enumerate(sockets)]
         self._ledger = ledger
@@ -74,6 +75,7 @@ class Supervisor:
         self._chance = chance
         self._notice = notice
         self._decisions = decisions
+        self._died = died
         self._loop = asyncio.get_running_loop()
         self._routes: bytes | None = None
         self._counters: dict[int, int] = {}
@@ -190,6 +192,7 @@ class Supervisor:
         if process.counts is not None:
             self._dead = sums.total([self._dead, sums.of_the_dead(process.counts)])
         self._ledger.clear_worker(seat.index, self._used_slots())
+        self._died(seat.index)
         if self.draining:
             say = _log.info if code == 0 else _log.warning
             say("worker ended", worker=seat.index, pid=process.pid, code=code)

@@ -21,12 +21,15 @@ from discovery.kit import log
 from discovery.kit.clock import SYSTEM_CLOCK, monotonic, monotonic_ns, wall
 from global_ingress.proxy import control
 from global_ingress.proxy.accesslog import AccessLog, json_lines, text_lines
+from global_ingress.proxy.allowance import Allowance
 from global_ingress.proxy.counts import Notice, encode_counts, encode_notice
 from global_ingress.proxy.decided import encode_decisions
+from global_ingress.proxy.keeping import GOODBYE
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.plane import Plane, Times
-from global_ingress.proxy.routes import Drain, decode_drain, decode_routes
+from global_ingress.proxy.routes import Drain, TlsFiles, decode_drain, decode_routes
 from global_ingress.proxy.server import ClientConnection
+from global_ingress.proxy.tls import server_context
 from global_ingress.proxy.turns import unpack_numbers
 
 _log = log.logger("global_ingress.worker")
@@ -44,10 +47,13 @@ class Worker:
         self._listener = socket.socket(fileno=args.listen_fd)
         ledger = Ledger(args.ledger_fd, args.workers, args.index)
         self._access = _access_log(args.access_log, args.log_format)
+        allowance = Allowance(args.ledger_fd, args.workers, args.index)
         times = Times(monotonic, monotonic_ns, wall)
-        self.plane = Plane(loop, times, ledger, self._access, self._notify, self._item_failed)
+        self.plane = Plane(loop, times, ledger, self._access, self._notify, self._item_failed, allowance)
         self._server: asyncio.Server | None = None
         self._listening = False
+        self._tls: TlsFiles | None = None
+        self._changing = asyncio.Lock()
         self._draining: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.failed = False
@@ -59,10 +65,11 @@ class Worker:
         if kind == control.TURNS:
             self.plane.add_turns(unpack_numbers(payload), fds)
         elif kind == control.ROUTES:
-            self.plane.apply(decode_routes(payload))
-            if not self._listening:
-                self._listening = True
-                self._start(self._listen())
+            routes = decode_routes(payload)
+            self.plane.apply(routes)
+            if not self._listening or routes.tls != self._tls:
+                self._listening, self._tls = True, routes.tls
+                self._start(self._listen(routes.tls))
         elif kind == control.REPORT:
             self._report()
         elif kind == control.DRAIN:
@@ -85,12 +92,22 @@ class Worker:
             self._control.send(control.DECISIONS, encode_decisions(decisions))
         self._control.send(control.COUNTS, encode_counts(counts))
 
-    async def _listen(self) -> None:
-        plane = self.plane
-        plane.wheel.start()
-        factory = lambda: ClientConnection(plane)  # noqa: E731
-        self._server = await self._loop.create_server(factory, sock=self._listener, backlog=4096)  # type: ignore[arg-type]
-        self._control.send(control.LISTENING)
+    async def _listen(self, tls: TlsFiles | None) -> None:
+        """Listen, or go on with another certificate: the new server is there before the old one goes, both take from
+        the one queue, and open connections keep what they have."""
+        async with self._changing:
+            if self.plane.closing or tls != self._tls:
+                return
+            plane, given = self.plane, _secured(tls, self.plane.timeouts.client_header)
+            factory = lambda: ClientConnection(plane)  # noqa: E731
+            before, first = self._server, self._server is None
+            listener = self._listener.dup()
+            self._server = await self._loop.create_server(factory, sock=listener, backlog=4096, **given)  # type: ignore[arg-type]
+            if before is not None:
+                before.close()
+            if first:
+                plane.wheel.start()
+                self._control.send(control.LISTENING)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
@@ -126,6 +143,7 @@ class Worker:
         if self._server is not None:
             await self._clock.sleep(QUEUE_EMPTY)
             self._server.close()
+        self._listener.close()
 
     async def _until_deserted(self, limit: float) -> None:
         """Wait until no client is connected, for at most `limit` seconds."""
@@ -145,6 +163,7 @@ class Worker:
         self.plane.draining = self.plane.closing = True
         if self._server is not None:
             self._server.close()
+        self._listener.close()
         self._start(self._cut_all())
 
     def _orphaned(self) -> None:
@@ -166,6 +185,13 @@ class Worker:
         self.plane.wheel.stop()
         if self._access is not None:
             self._access.close(2.0)
+
+
+def _secured(tls: TlsFiles | None, patience: float) -> dict[str, Any]:
+    """How the listener speaks TLS. A handshake is part of the head's arriving: one that is slow ends as that does."""
+    if tls is None:
+        return {}
+    return {"ssl": server_context(tls), "ssl_handshake_timeout": patience, "ssl_shutdown_timeout": GOODBYE}
 
 
 def _access_log(where: str, form: str) -> AccessLog | None:

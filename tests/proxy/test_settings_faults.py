@@ -172,8 +172,6 @@ POOL = "{cluster: c, namespace: n, name: p, frontends: [http://f:1]}"
         (
             "discovery: {pools: [{cluster: c, namespace: n, name: p, frontends: [https://f, http://u@f, http://f/x]}]}",
             [
-                "i.yaml:1:69: discovery.pools[0].frontends[0]: https to frontends is not available in this version, "
-                "got 'https://f:443'",
                 "i.yaml:1:80: discovery.pools[0].frontends[1]: must be a URL without credentials",
                 "i.yaml:1:92: discovery.pools[0].frontends[2]: must be a URL without a path, got 'http://f/x'",
             ],

@@ -53,6 +53,9 @@ class Wire:
     def write_eof(self) -> None:
         self.ended = True
 
+    def can_write_eof(self) -> bool:
+        return True
+
     def is_closing(self) -> bool:
         return self.closed
 

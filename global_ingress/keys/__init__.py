@@ -1,0 +1,1 @@
+"""`global-ingress keys`: API keys made, listed and taken back."""

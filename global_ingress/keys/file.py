@@ -1,0 +1,94 @@
+"""The keys file as it is changed by the command: read, checked, replaced whole.
+
+A key is shown once, when it is made; the file holds its digest. The new content is written beside the file, for its
+owner only, checked, and put in the file's place in one step; a lock beside it keeps two commands apart. A file that is
+faulty is not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from global_ingress.proxy import keys, yaml_places
+from global_ingress.proxy.settings_reading import decoded
+
+PREFIX = "gi-"
+BYTES = 32
+
+
+class CannotChange(Exception):
+    """The message says why, in one line, and shows no key."""
+
+
+def new_key(chance: bytes) -> str:
+    """A key of that much chance."""
+    return PREFIX + chance.hex()
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[list[dict[str, Any]]]:
+    """The entries of the file as it spells them; what the block leaves in the list is written. Raises OSError,
+    SettingsFault."""
+    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        text = read_text(path)
+        entries = entries_of(text, path)
+        yield entries
+        _replace(path, keys.written(entries, text))
+    finally:
+        os.close(lock)
+
+
+def read_text(path: Path) -> str:
+    """The file's text; that of an empty list when there is none."""
+    try:
+        return decoded(path.read_bytes(), name=str(path))
+    except FileNotFoundError:
+        return "keys: []\n"
+
+
+def entries_of(text: str, path: Path) -> list[dict[str, Any]]:
+    """Raises SettingsFault when the file could not be served."""
+    keys.load(text, name=str(path))
+    return list(yaml_places.read(text).data["keys"] or [])
+
+
+def add(entries: list[dict[str, Any]], secret: str, given: dict[str, Any]) -> None:
+    """Put an entry for this key at the end. Raises CannotChange."""
+    if any(entry["name"] == given["name"] for entry in entries):
+        raise CannotChange(f"there is a key of the name {given['name']!r} already")
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    named = {"name": given["name"], "sha256": digest}
+    entries.append(named | {key: value for key, value in given.items() if value is not None})
+
+
+def revoke(entries: list[dict[str, Any]], name: str) -> None:
+    """Take the entry out. Raises CannotChange."""
+    left = [entry for entry in entries if entry["name"] != name]
+    if len(left) == len(entries):
+        raise CannotChange(f"there is no key of the name {name!r}")
+    entries[:] = left
+
+
+def _replace(path: Path, text: str) -> None:
+    keys.load(text, name=str(path))  # what is given on the command line may be no rate, no day
+    new = path.with_name(f".{path.name}.new")
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

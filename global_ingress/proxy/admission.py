@@ -1,0 +1,59 @@
+"""What is decided about a request by its head alone, before its body is read, and how a no is told and counted
+(sections 3, 4 and 9).
+
+Browsers' questions come first, then the key, then all else, so that whoever may not come in learns nothing more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from global_ingress.proxy.accesslog import refused_entry
+from global_ingress.proxy.cors import is_preflight
+from global_ingress.proxy.errors import Refusal, error_body, fault_headers
+from global_ingress.proxy.headers import Head
+from global_ingress.proxy.paths import Kind, MethodNotAllowed, Path, match
+from global_ingress.proxy.tally import bump
+
+if TYPE_CHECKING:
+    from global_ingress.proxy.plane import Plane
+
+_GUARDED = b"/v1"  # what begins so needs a key; all else is health, or leads nowhere
+_PREFLIGHT = Path(Kind.PREFLIGHT)
+
+
+def admit(head: Head, plane: Plane) -> Path:
+    """The route of the request. Raises Refusal."""
+    if head.looped:
+        raise Refusal("loop_detected", "the request has come through a global ingress before")
+    if plane.cors is not None and is_preflight(head):
+        return _PREFLIGHT
+    if plane.doors is not None and head.target.startswith(_GUARDED):
+        plane.doors.look(head.secret)
+    if head.length > plane.limits.body:
+        raise Refusal("request_too_large", f"the body is larger than the limit of {plane.limits.body} bytes")
+    return match(head.method, head.target)
+
+
+def refused(refusal: Refusal, head: Head | None) -> tuple[bytes, bytes]:
+    """Header lines and body of the answer that says no."""
+    fault = refusal.fault
+    headers = fault_headers(fault) + refusal.headers
+    if isinstance(refusal, MethodNotAllowed):
+        headers += b"Allow: %b\r\n" % refusal.allow.encode()
+    anthropic = head is not None and head.target.startswith(b"/v1/messages")
+    return headers, error_body(fault, str(refusal), refusal.param, anthropic=anthropic)
+
+
+def account(
+    plane: Plane, address: str, head: Head | None, status: int, outcome: str, code: str | None, request_id: bytes
+) -> None:
+    """Count and log what no exchange has taken: refusals of ours, and what is answered here."""
+    if outcome == "refused":
+        plane.nowhere.request(status, outcome, False, 0.0)
+        bump(plane.tally.refusals, code or "local")
+    if plane.log is None:
+        return
+    method = head.method.decode("ascii", "replace") if head is not None else "-"
+    path = head.path if head is not None else "-"
+    plane.log.add(refused_entry(plane.wall(), request_id.decode(), method, path, status, outcome, code, address))
