@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
@@ -86,14 +87,17 @@ def written(entries: Iterable[dict[str, Any]], before: str) -> str:
     return head + ("keys:\n" + "".join(lines) if lines else "keys: []\n")
 
 
+_OUR_PATHS = re.compile(rf"(keys(?:\[\d+\](?:\.(?:{'|'.join(Key.model_fields)})(?:\[\d+\])?)?)?)?")
+
+
 def _without_secrets(fault: Fault) -> Fault:
     """The fault without what was found there, which may be a key that stands in the wrong place."""
-    path, message = fault.path, fault.message.partition(", got ")[0]
+    message = fault.message.partition(", got ")[0]
     if message.startswith("is no key of"):
-        path, message = (
-            path.rpartition(".")[0],
-            f"holds a key that is not known; allowed: {', '.join(Key.model_fields)}",
-        )
-    elif not path and not message.startswith(("is empty", "must be", "is no UTF-8")):
+        message = f"holds a key that is not known; allowed: {', '.join(Key.model_fields)}"
+    elif message.startswith(("the anchor", "the alias", "the tag")):
+        message = "anchors, aliases and tags are not allowed"
+    elif not fault.path and not message.startswith(("is empty", "must be", "is no UTF-8")):
         message = "is no YAML that can be read"
-    return Fault(fault.file, fault.line, fault.column, path, message)
+    ours = _OUR_PATHS.match(fault.path)
+    return Fault(fault.file, fault.line, fault.column, ours[0] if ours else "", message)
