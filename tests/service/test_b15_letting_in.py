@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.service.ingress.client import MODEL, request
-from tests.service.ingress.frontend import DONE, SSE, chunk, event, fin, hang, rst, whole
+from tests.service.ingress.frontend import DONE, SSE, Script, chunk, event, fin, hang, rst, whole
 from tests.service.ingress.process import ROOT, eventually
 from tests.service.ingress.rig import Rig, Start
 
@@ -113,12 +114,12 @@ async def test_i60_who_shows_a_key_comes_in_and_it_goes_no_further(
         assert not [n for n, _ in asked.headers if n.lower() in ("authorization", "x-api-key", "api-key", "cookie")]
 
 
-async def test_i60_credentials_go_on_when_told_so_and_without_keys(start: Start, keys: Keys) -> None:
-    for auth in (keys.auth | {"forward_credentials": True}, "off"):
-        rig = await start(fresh=True, auth=auth)
-        assert (await rig.ask(headers=[*bearer(), "Cookie: c"])).status == 200
-        asked = rig.requests[-1]
-        assert (asked.one("authorization"), asked.one("cookie")) == (f"Bearer {KEY}", "c")
+@pytest.mark.parametrize("on", [True, False])
+async def test_i60_credentials_go_on_when_told_so_and_without_keys(start: Start, keys: Keys, on: bool) -> None:
+    rig = await start(fresh=True, auth=keys.auth | {"forward_credentials": True} if on else "off")
+    assert (await rig.ask(headers=[*bearer(), "Cookie: c"])).status == 200
+    asked = rig.requests[-1]
+    assert (asked.one("authorization"), asked.one("cookie")) == (f"Bearer {KEY}", "c")
 
 
 async def test_i60_a_key_is_for_its_models(start: Start, keys: Keys) -> None:
@@ -170,7 +171,7 @@ async def test_i60_requests_at_once_are_those_of_all_workers(start: Start, keys:
 async def test_i60_whatever_the_end_a_place_is_given_back(start: Start, keys: Keys) -> None:
     keys.write([entry(KEY, "first", concurrent=1)])
     rig = await start(fresh=True, auth=keys.auth, retries={"attempts": 1})
-    ends = [
+    ends: list[Script] = [
         (whole(),),
         (SSE, event(b"{}"), DONE, b"0\r\n\r\n"),
         (rst,),
@@ -200,7 +201,7 @@ async def test_i60_a_dead_worker_gives_its_places_back(start: Start, keys: Keys)
     await rig.streaming(headers=bearer())
     assert await status_of(rig) == 429
     (worker,) = (await rig.ingress.status())["workers"]
-    subprocess.run(["kill", "-KILL", str(worker["pid"])], check=True)
+    os.kill(worker["pid"], signal.SIGKILL)
     rig.play((whole(),))
 
     async def served() -> bool:
@@ -254,7 +255,8 @@ async def test_i60_a_faulty_keys_file_does_not_start(tmp_path: Path, keys: Keys)
     keys.write("keys: [{name: a, sha256: " + KEY + "}]")
     config = tmp_path / "ingress.yaml"
     config.write_text(json.dumps({"discovery": {"urls": ["http://127.0.0.1:1"]}, "auth": keys.auth}))
-    done = subprocess.run(
+    done = await asyncio.to_thread(
+        subprocess.run,
         [sys.executable, "-m", "global_ingress", "serve", "--config", str(config), "--listen", "127.0.0.1:0"],
         capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
     )  # fmt: skip
@@ -318,64 +320,101 @@ async def test_b102_without_the_setting_nothing_is_said(start: Start) -> None:
 SECRETS = {
     "key": "gi-SECRET-key-1", "wrong": "gi-SECRET-wrong-2", "cookie": "SECRET-cookie-3", "query": "SECRET-query-4",
     "body": "SECRET-body-5", "other": "SECRET-header-6",
+    "narrow": "gi-SECRET-narrow-7", "probe": "SECRET-probe-8",
 }  # fmt: skip
 
 
-async def test_i63_no_output_holds_a_secret_whatever_goes_wrong(start: Start, keys: Keys) -> None:
-    keys.write([entry(SECRETS["key"], "first", rate="40/10m"), entry("gi-SECRET-narrow-7", "second", models=["x"])])
-    rig = await start(alone=True, pools=2, auth=keys.auth, log={"level": "debug", "format": "json"},
-                      timeouts={"first_byte": "500ms", "client_header": "500ms", "client_body": "500ms"},
-                      limits={"body": "64KiB", "header": "4KiB"}, headers={"explain": True},
-                      retries={"first_event_gate": True})  # fmt: skip
-    hidden = [f"Cookie: {SECRETS['cookie']}", f"x-mine: {SECRETS['other']}"]
-    path = f"/v1/chat/completions?api_key={SECRETS['query']}"
-    words = {"model": MODEL, "messages": [{"role": "user", "content": SECRETS["body"]}]}
-    shown = [*bearer(SECRETS["key"]), *hidden]
-    broken = json.dumps(words).encode()[:-1]
-    raws = [
+def asked_wrongly(shown: list[str], hidden: list[str], path: str, words: dict[str, Any]) -> list[bytes]:
+    """Requests that are refused, each for another reason."""
+    return [
         request(words, path=path, headers=[*bearer(SECRETS["wrong"]), *hidden]),
-        request(words, path=path, headers=[*bearer("gi-SECRET-narrow-7"), *hidden]),
-        request(broken, path=path, headers=shown),
+        request(words, path=path, headers=[*bearer(SECRETS["narrow"]), *hidden]),
+        request(json.dumps(words).encode()[:-1], path=path, headers=shown),
         request({**words, "model": "not/there"}, path=path, headers=shown),
         request(b"[]" + SECRETS["body"].encode(), path=path, headers=shown),
         request(words, path=path.replace("chat", "nothing"), headers=shown),
-        request(words, path=f"/v1//{SECRETS['query']}?x=1", headers=hidden),
+        request(words, path=path.replace("/v1/", "/v1//"), headers=shown),
         request(words, path=path, method="PUT", headers=shown),
         request(words, path=path, headers=[*shown, "Content-Encoding: gzip"]),
         request(words, path=path, headers=[*shown, "x-dynamo-global-router-hop: 1"]),
-        request(words, path=path, headers=[*shown, f"x-request-id: {SECRETS['other']} x"]),
         request(words, path=path, headers=[*shown, f"x-fill: {SECRETS['other'] * 400}"]),
         request(SECRETS["body"].encode() * 9000, path=path, headers=shown),
         request(words, path=path, headers=shown, host=f"{SECRETS['other']}/x"),
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {SECRETS['key']}\r\n bad {SECRETS['key']}\r\n\r\n".encode(),
+        request(words, path=path, headers=[*shown, f"Transfer-Encoding: {SECRETS['other']}"]),
+        request(words, path=path, headers=[*shown, f"x y: {SECRETS['other']}"]),
+        request(words, path=path, headers=[*shown, f" {SECRETS['key']}"]),
         request(words, path=path, headers=shown)[:-20],
         request(words, path=path, headers=shown)[:90],
-    ]  # fmt: skip
+    ]
+
+
+ANSWERED_WRONGLY: list[Script] = [
+    (rst,),
+    (hang,),
+    (fin,),
+    (SSE, event(b'{"error":{"message":"no","code":500}}')),
+    (SSE, event(b"{}"), rst),
+    (whole(b"", "302 Found", "location: /x"),),
+    (b"nonsense\r\n\r\n",),
+    (whole(b"{}", "503 No"),),
+    (SSE, event(b"{}"), DONE, b"0\r\n\r\n"),
+]
+
+
+async def pages_of(rig: Rig) -> bytes:
+    """Everything the admin listener says."""
     seen = b""
-    for raw in raws:
+    for page in ("/status", "/status.json", "/metrics", "/pools", "/config", "/readyz"):
+        seen += (await rig.ingress.admin(page)).content
+    for line in rig.ingress.access():
+        seen += (await rig.ingress.admin(f"/decisions/{line['request_id']}")).content
+    return seen
+
+
+async def test_i63_no_output_holds_a_secret_whatever_goes_wrong(start: Start, keys: Keys) -> None:
+    keys.write([entry(SECRETS["key"], "first", rate="24/10m"), entry(SECRETS["narrow"], "second", models=["x"])])
+    settings: dict[str, Any] = {
+        "log": {"level": "debug", "format": "json"},
+        "timeouts": {"first_byte": "500ms", "client_header": "500ms", "client_body": "500ms"},
+        "limits": {"body": "64KiB", "header": "4KiB"},
+        "headers": {"explain": True},
+        "retries": {"first_event_gate": True},
+        "ejection": {"failures": 3, "base": "1ms"},
+        "probe": {"headers": {"authorization": SECRETS["probe"]}},
+    }
+    rig = await start(alone=True, pools=2, auth=keys.auth, **settings)
+    hidden = [f"Cookie: {SECRETS['cookie']}", f"x-mine: {SECRETS['other']}", f"x-request-id: {SECRETS['other']} x"]
+    path = f"/v1/chat/completions?api_key={SECRETS['query']}"
+    words = {"model": MODEL, "messages": [{"role": "user", "content": SECRETS["body"]}]}
+    shown = [*bearer(SECRETS["key"]), *hidden]
+    seen, statuses = b"", set()
+    for raw in asked_wrongly(shown, hidden, path, words):
         client = await rig.client()
         await client.send(raw)
-        answer = await client.answer()
-        assert answer.status >= 400, raw
-        seen += bytes(client.raw).replace(SECRETS["query"].encode(), b"") if b"/v1//" in raw else bytes(client.raw)
-    for script in [(rst,), (hang,), (fin,), (SSE, event(b'{"error":{"message":"no","code":500}}')), (SSE, event(b"{}"), rst),
-                   (whole(b"", "302 Found", "location: /x"),), (b"nonsense\r\n\r\n",), (whole(b"{}", "503 No"),),
-                   (SSE, event(b"{}"), DONE, b"0\r\n\r\n")]:  # fmt: skip
+        statuses.add((await client.answer()).status)
+        seen += bytes(client.raw)
+    assert statuses == {400, 401, 403, 404, 405, 408, 413, 415, 431, 508}
+    for script in ANSWERED_WRONGLY:
         rig.play(script)
         client = await rig.client()
         await client.send(request({**words, "stream": True}, path=path, headers=shown))
-        await client.answer()
+        statuses.add((await client.answer()).status)
         seen += bytes(client.raw)
-    gone = await rig.client()
     rig.play((hang,))
+    gone = await rig.client()
     await gone.send(request(words, path=path, headers=shown))
     gone.rst()
+    while 429 not in statuses:
+        statuses.add((await rig.ask(request(words, path=path, headers=shown))).status)
+    assert statuses >= {200, 429, 502, 504}
     rig.ingress.signal(signal.SIGHUP)
-    for admin in ("/status", "/status.json", "/metrics", "/pools", "/config", "/readyz"):
-        seen += (await rig.ingress.admin(admin)).content
-    for record in (await rig.ingress.status()).get("decisions", []):
-        seen += (await rig.ingress.admin(f"/decisions/{record['request_id']}")).content
-    await eventually(lambda: len(rig.ingress.written("out").splitlines()) >= len(raws) + 9, "all is in the access log")
+    await eventually(lambda: rig.ingress.log("settings read again, nothing to change"), "it has read its settings")
+    seen += await pages_of(rig)
     outputs = {"client and admin": seen.decode(), "access": rig.ingress.written("out"), "log": rig.ingress.text()}
-    told = [(name, secret) for name, text in outputs.items() for secret in ("SECRET",) if secret in text]
-    assert not told, [text[max(0, text.find("SECRET") - 200) :][:400] for text in outputs.values() if "SECRET" in text]
+    assert all(outputs.values())
+    assert [(name, where(text)) for name, text in outputs.items() if "SECRET" in text] == []
+
+
+def where(text: str) -> str:
+    at = text.find("SECRET")
+    return text[max(0, at - 200) : at + 100]

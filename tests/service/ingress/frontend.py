@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -137,11 +138,12 @@ class Frontend:
     ready: bool = True
     on_connect: Callable[[Connection], Awaitable[None]] | None = None
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    tls: ssl.SSLContext | None = None
     _server: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'' if self.tls is None else 's'}://127.0.0.1:{self.port}"
 
     @property
     def listening(self) -> bool:
@@ -179,7 +181,9 @@ class Frontend:
         loop = asyncio.get_running_loop()
         while self._server is None:
             self.port = self.port or free_port()
-            self._server = await loop.create_server(lambda: Connection(self), "127.0.0.1", self.port, backlog=512)
+            self._server = await loop.create_server(
+                lambda: Connection(self), "127.0.0.1", self.port, backlog=512, ssl=self.tls
+            )
 
     def refuse(self) -> None:
         """Nobody listens any more, and what is open is closed."""

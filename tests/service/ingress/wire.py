@@ -50,7 +50,8 @@ class Wire(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods, not by its class
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.transport.set_write_buffer_limits(high=0)
+        tls = transport.get_extra_info("ssl_object") is not None
+        self.transport.set_write_buffer_limits(high=int(tls))  # with TLS, 0 is reached by nothing at all
 
     def data_received(self, data: bytes) -> None:
         self.raw += data
@@ -59,7 +60,7 @@ class Wire(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._ended("fin")
-        return True  # we go on sending until we say so
+        return self.transport.get_extra_info("ssl_object") is None  # we go on sending until we say so, if one can
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended("rst" if exc is not None else "closed")
