@@ -376,8 +376,7 @@ class Connection:
     def _finish(self, now: float, *, keep: bool) -> None:
         """The answer is whole: keep the connection if it may be used again."""
         self._let_go()
-        transport = self.transport
-        frontend = self.frontend
+        transport, frontend = self.transport, self.frontend
         if transport.get_write_buffer_size():
             # It answered before it took the whole request, and may never take the rest: closing would wait for it.
             self._abandoned = True
