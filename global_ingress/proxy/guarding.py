@@ -107,10 +107,12 @@ class Guarding:
         self._clock = clock
         self._notice = notice
         self._read = Read()
+        self._settings: Settings | None = None
 
     def use(self, settings: Settings) -> None:
         """Other settings; their files were good a moment ago. Should they be so no longer, nothing opens: what was
         there stays, and where there was nothing, nobody comes in."""
+        self._settings = settings
         try:
             read = read_guards(settings)
         except SettingsFault as error:
@@ -128,8 +130,11 @@ class Guarding:
         try:
             read = await asyncio.to_thread(read_guards, settings)
         except SettingsFault as error:
-            self._refuse(error)
+            if settings is self._settings:
+                self._refuse(error)
             return False
+        if settings is not self._settings:
+            return False  # others came meanwhile
         if self.fault:
             _log.info("keys and certificates can be used again")
         self.fault = ""
