@@ -209,8 +209,10 @@ class Gone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotBegin:
-    """All that follows until `SnapshotEnd` is everything there is. `complete`: every known cluster has told all of its
-    own. `resync`: the reader asked for changes and must compare instead."""
+    """All that follows until `SnapshotEnd` is everything there is; of clusters that left while the registry still
+    remembers them it says `ClusterGone`. `complete`: every known cluster has told all of its own; a reader of an
+    incomplete snapshot is sent another when that has become true. `resync`: the reader asked for changes and must
+    compare instead."""
 
     epoch: str
     complete: bool

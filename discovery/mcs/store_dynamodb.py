@@ -9,7 +9,6 @@ lost answer is a success and not a fence. Uses no transactions: they are unavail
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from discovery.dynamodb import ConditionFailed, call_of, skew_s
 from discovery.errors import StoreUnavailable
 from discovery.kit.backoff import SYSTEM_CHANCE, Backoff, Chance
 from discovery.kit.clock import Clock
+from discovery.kit.log import logger
 from discovery.mcs.store import (
     ClusterRecord,
     Clusters,
@@ -53,7 +53,7 @@ _AT_ONCE: Final = 16
 _BELOW: Final = "inc < :inc OR (inc = :inc AND seq < :seq)"
 _OLDER: Final = f"attribute_not_exists(pk) OR {_BELOW}"
 
-log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 
 def _numbers(**values: int) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class DynamoStore:
                 records.append(decode_record(attributes))
             except Unreadable as error:
                 unreadable.add(cluster_of(attributes))
-                log.warning("a cluster's record cannot be read", extra={"error": str(error)})
+                _log.warning("a cluster's record cannot be read", reason=str(error))
         return Clusters(tuple(records), frozenset(unreadable))
 
     async def cluster(self, cluster: str) -> ClusterRecord | None:
@@ -156,6 +156,17 @@ class DynamoStore:
                 for attributes in found[start : start + _AT_ONCE]:
                     group.create_task(self._conditional("delete_item", _BELOW, values, Key=_place(attributes)))
 
+    async def describe(self) -> dict[str, Any]:
+        """The table as AWS sees it; its count of items is hours old."""
+        table = (await self._call("describe_table"))["Table"]
+        replicas = [f"{one['RegionName']} {one.get('ReplicaStatus', '')}".strip() for one in table.get("Replicas", ())]
+        return {
+            "table": self._table,
+            "status": table["TableStatus"],
+            "items": table.get("ItemCount", 0),
+            "replicas": replicas,
+        }
+
     async def close(self) -> None:
         """Nothing of its own is open."""
 
@@ -213,9 +224,10 @@ class DynamoStore:
         if ahead is None:
             return
         before, self.skew_s = abs(self.skew_s) > _SKEW_S, ahead
-        if before != (abs(ahead) > _SKEW_S):
-            words = "our clock and DynamoDB's agree again" if before else "our clock and DynamoDB's disagree"
-            log.log(logging.INFO if before else logging.ERROR, words, extra={"ahead_s": round(ahead, 1)})
+        if abs(ahead) > _SKEW_S and not before:
+            _log.error("our clock and DynamoDB's disagree", ahead_s=round(ahead, 1))
+        elif before and abs(ahead) <= _SKEW_S:
+            _log.info("our clock and DynamoDB's agree again", ahead_s=round(ahead, 1))
 
 
 def _place(attributes: Mapping[str, Any]) -> Attributes:
@@ -229,7 +241,7 @@ def _parsed(cluster: str, found: list[Mapping[str, Any]]) -> Partition:
         try:
             items.append(decode_item(cluster, attributes))
         except Unreadable as error:
-            log.warning("an item cannot be read", extra={"cluster": cluster, "error": str(error)})
+            _log.warning("an item cannot be read", cluster=cluster, reason=str(error))
             try:
                 unreadable.add(key_of(attributes))
             except Unreadable:
