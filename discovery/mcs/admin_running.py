@@ -14,7 +14,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 import yaml
-from botocore.exceptions import ClientError, HTTPClientError  # type: ignore[import-untyped]
+from botocore.exceptions import (  # type: ignore[import-untyped]
+    ClientError,
+    EndpointConnectionError,
+    HTTPClientError,
+)
 
 from discovery.dynamodb import Table, client_of
 from discovery.errors import CannotKeep, StoreUnavailable
@@ -62,7 +66,7 @@ def run(work: Coroutine[Any, Any, None], timeout: float) -> None:
         code, said = Exit.NOT_FOUND if is_missing else Exit.AWAY, str(error)
     except CannotKeep as error:
         cause = error.__cause__
-        code = Exit.AWAY if isinstance(cause, HTTPClientError | OSError) else Exit.REFUSED
+        code = Exit.AWAY if isinstance(cause, EndpointConnectionError | HTTPClientError | OSError) else Exit.REFUSED
         code, said = Exit.FAILED if isinstance(cause, ClientError) else code, str(error)
     except TimeoutError:
         code, said = Exit.AWAY, f"no end after {timeout:g} s"
