@@ -123,11 +123,11 @@ class RegistryService:
 
     async def _follow(self) -> None:
         while True:
-            await self.step()
+            answered = await self.step()
             mono = self.following.mono_ms()
             wait = int(self.rules.poll_ms * (0.8 + 0.4 * self._chance()))
             for due in (self._next_expiry_ms, self.following.next_ms()):
-                if due is not None:
+                if answered and due is not None:
                     wait = min(wait, max(due - mono, 1))
             await self._clock.sleep(wait / 1000)
 

@@ -267,7 +267,7 @@ async def test_case_6_a_silent_cluster_keeps_its_place_and_its_endpoints_are_mar
 
 async def test_case_6_after_the_retention_a_silent_cluster_is_no_more() -> None:
     clock = VirtualClock()
-    async with running(service(clock, rules=Rules(retention_ms=120_000))) as registry:
+    async with running(service(clock, MemoryStore(durable=True), rules=Rules(retention_ms=120_000))) as registry:
         await Member(registry, "c1").join(export("c1"), endpoints("c1"))
         other = Member(registry, "c2")
         await other.join()
