@@ -8,7 +8,7 @@ come and go. Whatever it decides is decided by the pure modules below it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
@@ -264,7 +264,7 @@ class RegistryService:
                 Reason.TIMEOUT, f"revision {revision} cannot be seen on this replica, which is at {self.board.revision}"
             )
 
-    async def watch(self, revision: str = "") -> AsyncIterator[Event]:
+    async def watch(self, revision: str = "") -> AsyncGenerator[Event, None]:
         self._require_ready()
         with self.watchers.joined() as watcher:
             missed = self._missed(revision)
