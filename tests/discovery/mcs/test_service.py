@@ -90,3 +90,34 @@ async def test_a_sync_that_lacks_something_is_refused_and_takes_nothing_away() -
     await member.put(export())
     await refused(Reason.DIGEST_MISMATCH, registry.sync_complete(member.stamp(), 2, "0" * 32))
     assert len(of(EndpointsChanged, await snapshot(registry))) == 1
+
+
+async def test_an_old_leader_is_refused_by_a_replica_that_has_not_heard_of_the_new_one() -> None:
+    clock, store = VirtualClock(), MemoryStore(durable=True)
+    near, far = service(clock, store), service(clock, store, epoch="e2")
+    await near.open()
+    old = Member(near, "c1")
+    await old.join(export(), endpoints())
+    await far.open()
+    await Member(near, "c1", term=2).register()
+    old.registry = far
+    kept = await store.partition("c1")
+    await refused(Reason.STALE_SESSION, old.put(export(age=9)))
+    await refused(Reason.STALE_SESSION, far.delete_endpoints(old.stamp(), HELLO, "s1"))
+    assert await store.partition("c1") == kept
+
+
+async def test_two_replicas_that_write_for_one_cluster_add_up() -> None:
+    clock, store = VirtualClock(), MemoryStore(durable=True)
+    near, far = service(clock, store), service(clock, store, epoch="e2")
+    await near.open()
+    await far.open()
+    member = Member(near, "c1")
+    await member.join(export())
+    for number in range(6):
+        member.registry = (near, far)[number % 2]
+        await member.put(endpoints("c1", HELLO, f"s{number}"))
+    for replica in (near, far):
+        await replica.step()
+        assert len(of(EndpointsChanged, await snapshot(replica))) == 6
+        assert replica.following.next_ms() is None
