@@ -345,6 +345,10 @@ class Controller:
             "1 while the registry has been told everything",
             lambda: self.exporter is not None and self.exporter.synced,
         )
+        self._declare_metrics_by_part()
+
+    def _declare_metrics_by_part(self) -> None:
+        metrics = self.metrics
         metrics.read(
             "gauge",
             f"{_PREFIX}_deletions_held",

@@ -8,7 +8,7 @@ acknowledged. A registry that says another leader writes for this cluster ends t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from discovery.kit.backoff import Backoff, Chance
 from discovery.kit.clock import Clock
@@ -40,7 +40,7 @@ from discovery.mcs.registry import Reason, Refused, Registry, Unreachable
 
 _log = logger(__name__)
 
-Digest = Callable[[Sequence[Export], Sequence[EndpointSet]], str]
+Digest = Callable[[Iterable[Export | EndpointSet]], str]
 
 WORKERS = 4
 _STEPS = 8
@@ -117,8 +117,7 @@ class Exporter:
         self._registration, self._seq = registration, 0
         self.told = {}
         await self._registry.sync_begin(self._stamp())
-        exports: list[Export] = []
-        sets: list[EndpointSet] = []
+        items: list[Export | EndpointSet] = []
         for key in sorted(self._cluster.exports.keys):
             export, endpoints = exporting.settled_wish(self._rules, self.local(key))
             if export is None:
@@ -126,13 +125,11 @@ class Exporter:
             self.told[key] = Told()
             if not await self._push(PutExport(export)):
                 continue
-            exports.append(export)
-            sets += [one for one in endpoints.values() if await self._push(PutEndpoints(one))]
-        await self._registry.sync_complete(self._stamp(), len(exports) + len(sets), self._digest(exports, sets))
+            items.append(export)
+            items += [one for one in endpoints.values() if await self._push(PutEndpoints(one))]
+        await self._registry.sync_complete(self._stamp(), len(items), self._digest(items))
         self.synced = True
-        _log.info(
-            "registered", epoch=registration.epoch, ttl_ms=registration.ttl_ms, exports=len(exports), slices=len(sets)
-        )
+        _log.info("registered", epoch=registration.epoch, ttl_ms=registration.ttl_ms, items=len(items))
         self.queue.add(self._cluster.exports.keys | self._cluster.services.keys)
 
     async def _renew(self) -> None:

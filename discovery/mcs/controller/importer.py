@@ -169,6 +169,8 @@ class Importer:
             await self._clock.sleep(self._brake_wait)
             if not self.mirror.snapshots:
                 continue
+            # What was refused may be taken by now.
+            self._refusals.clear()
             if not self.mirror.complete:
                 # A registry that has just begun does not say by itself that it has heard everybody.
                 self.ask_for_snapshot()

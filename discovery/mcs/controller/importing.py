@@ -132,10 +132,11 @@ def _head(rules: Rules, value: Import, sources: frozenset[str], local: Local, re
         return [Delete(below, uid_of(derived))]
     if refusals.derived:
         return []
+    # First, because a port that somebody put in may have a name that ours needs.
+    if derived is not None and (extra := _extra_of_service(derived, service)):
+        return [Merge(below, extra)]
     if derived is None or not fits(derived, service, names.FIELD_OWNER):
         return [Apply(below, service)]
-    if extra := _extra_of_service(derived, service):
-        return [Merge(below, extra)]
     return []
 
 
@@ -157,37 +158,43 @@ def _extra_of_service(derived: Object, wanted: Object) -> Object:
     spec: Object = {}
     if spec_of(derived).get("selector"):
         spec["selector"] = None
-    if len(spec_of(derived).get("ports") or ()) != len(spec_of(wanted)["ports"]):
+    if not _port_numbers(derived) <= _port_numbers(wanted):
         spec["ports"] = spec_of(wanted)["ports"]
     return {"spec": spec} if spec else {}
 
 
+def _port_numbers(service: Object) -> set[tuple[object, object]]:
+    return {(one.get("port"), one.get("protocol")) for one in spec_of(service).get("ports") or ()}
+
+
 def _slices(value: Import, mirror: Mirror, local: Local, owner: Object, now: float) -> list[Change]:
+    key = value.service
+    told = {names.imported_slice(key, *where): one for where, one in mirror.endpoints(key).items()}
+    wanted = {name: one for name, one in sorted(told.items()) if imports.is_worth_a_slice(value, one)}
     changes: list[Change] = []
-    wanted: dict[str, EndpointSet] = {}
-    for one in mirror.endpoints(value.service).values():
-        if imports.is_worth_a_slice(value, one):
-            wanted[names.imported_slice(value.service, one.cluster, one.slice)] = one
-    for name, one in sorted(wanted.items()):
-        cluster = mirror.clusters.get(one.cluster)
-        body = imports.endpoint_slice(value, one, cluster.region if cluster else "", owner)
-        ref, known = Ref(SLICES, value.service.namespace, name), local.slices.get(name)
-        if known is None or is_deleting(known):
-            changes.append(Apply(ref, body))
-        elif not is_ours(known):
-            changes.append(Warn(ref, uid_of(known), FOREIGN, f"A slice of this name is in the way of {value.service}."))
-        elif known.get("addressType") != one.address_type:
-            # Cannot be changed: the next look makes it anew.
-            changes.append(Delete(ref, uid_of(known)))
-        elif not fits(known, body, names.FIELD_OWNER):
-            changes.append(Apply(ref, body))
-    names_told = {names.imported_slice(value.service, *where): where for where in mirror.endpoints(value.service)}
+    for name, one in wanted.items():
+        changes += _slice(value, one, Ref(SLICES, key.namespace, name), mirror, local.slices.get(name), owner)
     for name, known in sorted(local.slices.items()):
         if name in wanted or not is_ours(known) or is_deleting(known):
             continue
-        if name in names_told or _slice_is_gone(value.service, known, mirror, now):
-            changes.append(Delete(Ref(SLICES, value.service.namespace, name), uid_of(known)))
+        if name in told or _slice_is_gone(key, known, mirror, now):
+            changes.append(Delete(Ref(SLICES, key.namespace, name), uid_of(known)))
     return changes
+
+
+def _slice(
+    value: Import, one: EndpointSet, ref: Ref, mirror: Mirror, known: Object | None, owner: Object
+) -> list[Change]:
+    cluster = mirror.clusters.get(one.cluster)
+    body = imports.endpoint_slice(value, one, cluster.region if cluster else "", owner)
+    if known is None or is_deleting(known):
+        return [Apply(ref, body)]
+    if not is_ours(known):
+        return [Warn(ref, uid_of(known), FOREIGN, f"A slice of this name is in the way of {value.service}.")]
+    if known.get("addressType") != one.address_type:
+        # Cannot be changed: the next look makes it anew.
+        return [Delete(ref, uid_of(known))]
+    return [] if fits(known, body, names.FIELD_OWNER) else [Apply(ref, body)]
 
 
 def source_of(slice_: Object) -> str:

@@ -44,6 +44,8 @@ class _View:
     imports: dict[ServiceKey, Import] = field(default_factory=dict)
     endpoints: dict[ServiceKey, dict[SliceKey, EndpointSet]] = field(default_factory=dict)
     statuses: dict[ServiceKey, ExportStatus] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    """Clusters that a snapshot says have left."""
 
 
 class Mirror:
@@ -99,6 +101,8 @@ class Mirror:
         if isinstance(event, SnapshotEnd):
             return self._swap(event, now, date_ms)
         if self._next is not None:
+            if isinstance(event, ClusterGone):
+                self._next.gone.add(event.id)
             self._fold(self._next, event, date_ms)
             return set()
         if event.revision:
@@ -136,7 +140,7 @@ class Mirror:
         if self._stale == "keep":
             self._carry_over(fresh, date_ms)
         # What left and is told again has come back.
-        self._gone_clusters -= fresh.clusters.keys()
+        self._gone_clusters = (self._gone_clusters | fresh.gone) - fresh.clusters.keys()
         self._gone_imports -= fresh.imports.keys()
         self.epoch, self.revision, self.complete = begun.epoch, end.revision, begun.complete
         self._view = fresh

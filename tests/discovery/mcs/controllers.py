@@ -123,7 +123,7 @@ def export(name: str = "hello", version: str = "v1beta1", **spec: Any) -> dict[s
     }
 
 
-def source_slice(*addresses: str, of: str = "hello", name: str = "", port: int = 8000) -> dict[str, Any]:
+def source_slice(*addresses: str, of: str = "hello", name: str = "", port_name: str = "http") -> dict[str, Any]:
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -141,7 +141,7 @@ def source_slice(*addresses: str, of: str = "hello", name: str = "", port: int =
             }
             for n, one in enumerate(addresses)
         ],
-        "ports": [{"name": "http", "port": port, "protocol": "TCP"}],
+        "ports": [{"name": port_name, "port": 8000, "protocol": "TCP"}],
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from discovery.mcs.model import (
@@ -43,8 +43,8 @@ from discovery.mcs.model import (
 from discovery.mcs.registry import Reason, Refused, Unreachable
 
 
-def digest(exports: Sequence[Export], sets: Sequence[EndpointSet]) -> str:
-    lines = sorted(repr(one) for one in [*exports, *sets])
+def digest(values: Iterable[Export | EndpointSet]) -> str:
+    lines = sorted(map(repr, values))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -159,7 +159,7 @@ class PlainRegistry:
         member.exports = {key: one for key, one in member.exports.items() if key in fresh}
         member.sets = {key: one for key, one in member.sets.items() if key in fresh}
         exports, sets = list(member.exports.values()), list(member.sets.values())
-        if len(exports) + len(sets) != count or digest(exports, sets) != said:
+        if len(exports) + len(sets) != count or digest([*exports, *sets]) != said:
             raise Refused(Reason.DIGEST_MISMATCH, "something is missing")
         member.fresh = None
         member.cluster = replace(member.cluster, sync=Sync.COMPLETE)
@@ -346,15 +346,17 @@ class Line:
     async def watch(self, revision: str = "") -> AsyncIterator[Event]:
         events = self._there().watch(revision)
         broken = asyncio.ensure_future(self._broken.wait())
+        coming: asyncio.Future[Event] | None = None
         try:
             while True:
                 coming = asyncio.ensure_future(anext(events))
                 await asyncio.wait({coming, broken}, return_when=asyncio.FIRST_COMPLETED)
                 if broken.done():
-                    coming.cancel()
-                    await asyncio.wait([coming])
                     raise Unreachable("the line is cut")
                 yield coming.result()
         finally:
             broken.cancel()
+            if coming is not None and not coming.done():
+                coming.cancel()
+                await asyncio.wait([coming])
             await events.aclose()  # type: ignore[attr-defined]

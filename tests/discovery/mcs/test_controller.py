@@ -249,7 +249,7 @@ async def test_when_all_is_done_nothing_is_written(tmp_path: Path) -> None:
     async with clusterset(tmp_path, PlainRegistry()) as members:
         for member in members:
             member.api.put(service(exported=True, ports=[{"port": 80}]))
-            member.api.put(source_slice(f"10.{member.id[1]}.0.1"))
+            member.api.put(source_slice(f"10.{member.id[1]}.0.1", port_name=""))
         for member in members:
             await shown(member, "10.1.0.1", "10.2.0.1")
             await conflicting(member, "False", "NoConflicts")
