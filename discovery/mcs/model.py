@@ -133,8 +133,13 @@ class EndpointSet:
     ports: tuple[SlicePort, ...]
     endpoints: tuple[Endpoint, ...]
     stale_since_ms: int | None = None
-    """Set by the registry for readers that keep what a lapsed cluster had (`--stale-endpoints keep`); never sent by a
-    controller."""
+    """Since when this cluster has been silent: set by the registry, never sent by a controller, None while it lives.
+
+    One behaviour on the wire serves both kinds of importers (C60): when a lease lapses, the registry says
+    `EndpointsChanged` with this set for every slice of the cluster, and in snapshots likewise. An importer that
+    withdraws (`--stale-endpoints withdraw`) takes such a set for gone, by `Gone.LEASE_EXPIRED`, and deletes its slice;
+    one that keeps marks the slice. `EndpointsChanged` with None brings it back. The registry itself says
+    `EndpointsGone` only when the export ends: unexported, removed, left, or its retention is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +197,8 @@ class ExportStatus:
 
 
 class Gone(StrEnum):
-    """Why something imported is no more: the evidence without which nothing is deleted."""
+    """Why something imported is no more: the evidence without which nothing is deleted. `LEASE_EXPIRED` is what an
+    importer concludes from `EndpointSet.stale_since_ms`; the registry does not send it."""
 
     UNEXPORTED = "unexported"
     CLUSTER_LEFT = "cluster_left"

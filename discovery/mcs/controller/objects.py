@@ -78,7 +78,8 @@ def kept(thing: object) -> Object:
 
 def fits(live: Object, wanted: Object, owner: str, subresource: str = "") -> bool:
     """Whether applying `wanted` as `owner` would change nothing in `live`."""
-    if not _covers(live, wanted, ""):
+    # Items of a list do not say their kind, and which version was asked for changes nothing.
+    if not _covers(live, {key: part for key, part in wanted.items() if key not in ("kind", "apiVersion")}, ""):
         return False
     for entry in metadata(live).get("managedFields") or ():
         if (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (

@@ -14,9 +14,10 @@ from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.kube import labels
 from discovery.mcs.controller.app import Controller
 from discovery.mcs.controller.settings import Settings, check
+from discovery.mcs.digest import digest
 from discovery.mcs.registry import Registry
 from discovery.testing.cluster import FakeCluster
-from tests.discovery.mcs.plain_registry import Line, PlainRegistry, digest
+from tests.discovery.mcs.plain_registry import Line, PlainRegistry
 
 GIVEN: dict[str, Any] = {
     "registry": ["http://127.0.0.1:1"],

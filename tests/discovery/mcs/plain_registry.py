@@ -7,11 +7,11 @@ the registry as one cluster sees it, with a line that can be cut.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from discovery.mcs.digest import digest
 from discovery.mcs.model import (
     Announcement,
     Bookmark,
@@ -41,11 +41,6 @@ from discovery.mcs.model import (
     Sync,
 )
 from discovery.mcs.registry import Reason, Refused, Unreachable
-
-
-def digest(values: Iterable[Export | EndpointSet]) -> str:
-    lines = sorted(map(repr, values))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 @dataclass
