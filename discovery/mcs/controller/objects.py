@@ -21,6 +21,7 @@ _KEYED: Final[Mapping[str, tuple[str, ...]]] = {
     "metadata.ownerReferences": ("uid",),
     "status.conditions": ("type",),
     "status.clusters": ("cluster",),
+    "Service.spec.ports": ("port", "protocol"),
 }
 """Lists whose items are known by a key, of which others may have some; all other lists are one value."""
 
@@ -78,8 +79,10 @@ def kept(thing: object) -> Object:
 
 def fits(live: Object, wanted: Object, owner: str, subresource: str = "") -> bool:
     """Whether applying `wanted` as `owner` would change nothing in `live`."""
+    # In a Service ports are known by their numbers; in all else they are one value.
+    root = "Service" if wanted.get("kind") == "Service" else ""
     # Items of a list do not say their kind, and which version was asked for changes nothing.
-    if not _covers(live, {key: part for key, part in wanted.items() if key not in ("kind", "apiVersion")}, ""):
+    if not _covers(live, {key: part for key, part in wanted.items() if key not in ("kind", "apiVersion")}, root):
         return False
     for entry in metadata(live).get("managedFields") or ():
         if (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (
@@ -103,9 +106,9 @@ def _covers(live: Any, wanted: Any, path: str) -> bool:
 
 
 def _covers_list(live: list[Any], wanted: list[Any], path: str) -> bool:
-    if path == "metadata.finalizers":
+    if path.endswith("metadata.finalizers"):
         return set(wanted) <= set(live)
-    if (keys := _KEYED.get(path)) is not None:
+    if (keys := _KEYED.get(path) or _KEYED.get(path.removeprefix("Service."))) is not None:
         found = {tuple(item.get(key) for key in keys): item for item in live}
         return all(_covers(found.get(tuple(item.get(key) for key in keys)), item, f"{path}[]") for item in wanted)
     return len(live) == len(wanted) and all(

@@ -1,7 +1,7 @@
 """The conformance clauses F1 to F16: real controllers over three fake clusters, each clause by its number.
 
-Clusters of one's own: MCS_CONFORMANCE_KUBECONFIGS names two or more kubeconfigs with `:` between, where controllers run
-already. Without it that half is skipped, and says so.
+With MCS_CONFORMANCE_KUBECONFIGS (kubeconfigs with `:` between) it is also looked whether real clusters serve the API;
+the clauses themselves need the inside of the fake ones. Without it that look is skipped, and says so.
 """
 
 from __future__ import annotations
