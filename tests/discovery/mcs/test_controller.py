@@ -6,11 +6,13 @@ import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 
 from discovery.kube import labels
 from discovery.mcs import names
 from discovery.mcs.model import ServiceKey
+from discovery.testing.cluster import KINDS, FakeCluster
 from tests.discovery.mcs.controllers import (
     Member,
     addresses,
@@ -286,3 +288,43 @@ async def test_a_newer_leadership_ends_the_older(tmp_path: Path) -> None:
         await synced(other)
         await eventually(lambda: not first.controller.leads)
         assert other.leads
+
+
+async def test_what_it_says_of_itself(tmp_path: Path) -> None:
+    async with clusterset(tmp_path, PlainRegistry(), count=1) as (first,):
+        first.api.put(service(exported=True))
+        await first.until(lambda: bool(first.api.objects("serviceimports")))
+        async with httpx.AsyncClient(base_url=first.controller.url, trust_env=False) as http:
+            for path in ("/livez", "/readyz"):
+                assert (await http.get(path)).status_code == 200
+            said = (await http.get("/status")).json()
+            assert (said["cluster"], said["leads"], said["not_ready"]) == ("c1", True, None)
+            assert said["registry"]["clusters"]["c1"] == {"live": True, "sync": "complete", "region": "region-c1"}
+            metrics = (await http.get("/metrics")).text
+            assert "dynamo_mcs_controller_leader 1.0" in metrics
+            assert "dynamo_mcs_controller_synced 1.0" in metrics
+            assert 'dynamo_mcs_controller_writes_total{kind="serviceimports",outcome="done",verb="apply"}' in metrics
+
+
+async def test_without_definitions_it_waits_and_says_so(tmp_path: Path) -> None:
+    kinds = [kind for kind in KINDS if kind.group != names.GROUP]
+    async with FakeCluster(kinds=kinds) as api:
+        line = PlainRegistry().member("c1")
+        async with controller("c1", api, line, tmp_path, leader_elect=False) as (one, _):
+            await eventually(lambda: "CustomResourceDefinitions" in one.waiting)
+            async with httpx.AsyncClient(base_url=one.url, trust_env=False) as http:
+                answer = await http.get("/readyz")
+                assert answer.status_code == 503
+                assert "CustomResourceDefinitions" in answer.text
+
+
+async def test_a_cluster_may_say_itself_who_it_is(tmp_path: Path) -> None:
+    async with FakeCluster() as api:
+        for name, value in ((names.CLUSTER_PROPERTY, "ohio"), (names.CLUSTERSET_PROPERTY, "all")):
+            thing = {"apiVersion": "about.k8s.io/v1", "kind": "ClusterProperty", "metadata": {"name": name}}
+            api.put(thing | {"spec": {"value": value}})
+        line = PlainRegistry().member("ohio")
+        async with controller("ohio", api, line, tmp_path, cluster_id=None, leader_elect=False) as (one, _):
+            await synced(one)
+            assert one.identity is not None
+            assert (one.identity.cluster, one.identity.clusterset) == ("ohio", "all")
