@@ -76,6 +76,7 @@ class Answering(Trying):
         self._client = client
         self._bytes_in = len(body)
         self._anthropic = anthropic
+        self._tried: list[Frontend] = []
 
     # A frontend's answer, accepted.
 
@@ -88,7 +89,7 @@ class Answering(Trying):
         body = raw if mode is _RAW else framed(mode, raw, pieces)
         self._bytes_out += len(body)
         request_id = b"" if answer.has_request_id else self._request_id
-        self._client.write(b"%b%b\r\n\r\n%b" % (self._start_of(answer, place, mode), request_id, body))
+        self._client.write(b"".join((self._start_of(answer, place, mode), request_id, b"\r\n\r\n", body)))
 
     def _start_of(self, answer: Answer, place: Place, mode: Mode) -> bytes:
         """The head towards the client, up to its last value: the request id, if the answer has none of its own. Answers
@@ -211,7 +212,8 @@ class Answering(Trying):
         usage = observer.usage() if observer is not None else read_usage(self._tail) if self._tail else None
         tokens_in, tokens_out = usage if usage is not None else (None, None)
         pool, frontend = place.pool if place is not None else None, self._frontend
-        first = round((self._first_at - self._started) * 1e3, 3) if self._first_at else None
+        # In whole microseconds; round() would go by way of decimal digits, which is slow.
+        first = int((self._first_at - self._started) * 1e6 + 0.5) / 1e3 if self._first_at else None
         return Entry(
             plane.wall(),
             self._request_id.decode(),
@@ -228,7 +230,7 @@ class Answering(Trying):
             self._bytes_in,
             self._bytes_out,
             first,
-            round(seconds * 1e3, 3),
+            int(seconds * 1e6 + 0.5) / 1e3,
             stream,
             tokens_in,
             tokens_out,

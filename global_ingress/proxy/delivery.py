@@ -24,14 +24,9 @@ _RAW, _CHUNKED, _PLAIN = Mode.RAW, Mode.CHUNKED, Mode.PLAIN
 
 def request_bytes(head: Head, authority: bytes, request_id: bytes, body: Buffer, *, whole: bool) -> bytes:
     """The request towards a frontend; its body is joined to it only with `whole`."""
-    return b"%b%b%b\r\nContent-Length: %d\r\nx-request-id: %b\r\n\r\n%b" % (
-        head.begin,
-        authority,
-        head.forward,
-        len(body),
-        request_id,
-        bytes(body) if whole else b"",
-    )
+    # Joined, not formatted: that is several times as quick.
+    length = b"\r\nContent-Length: %d\r\nx-request-id: " % len(body)
+    return b"".join((head.begin, authority, head.forward, length, request_id, b"\r\n\r\n", body if whole else b""))
 
 
 def mode_of(answer: Answer, minor: int) -> Mode:

@@ -7,9 +7,7 @@ elsewhere, afterwards never (I30, I41).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from global_ingress.proxy.answering import Answering, Client
+from global_ingress.proxy.answering import Answering
 from global_ingress.proxy.attempt import (
     BLAMED,
     FAULT_OF,
@@ -24,15 +22,12 @@ from global_ingress.proxy.choosing import Chooser, Frontend, Place
 from global_ingress.proxy.delivery import Mode, framed
 from global_ingress.proxy.errors import FAULTS, Refusal
 from global_ingress.proxy.gate import Gate
-from global_ingress.proxy.headers import Answer, Head
+from global_ingress.proxy.headers import Answer
 from global_ingress.proxy.hedge import Hedge
-from global_ingress.proxy.request import Buffer, Recount, Span, named_once, peek, with_model
+from global_ingress.proxy.request import Recount, Span, named_once, peek, with_model
 from global_ingress.proxy.tally import bump
 from global_ingress.proxy.trying import Trying
 from global_ingress.proxy.wheel import NEVER
-
-if TYPE_CHECKING:
-    from global_ingress.proxy.plane import Plane
 
 _RAW = Mode.RAW
 
@@ -45,10 +40,6 @@ class Exchange(Answering):
     _hedge_at = NEVER  # when the second try begins, if the first has not answered
     _seeking_since = 0.0  # when the search for a connection began, if not with the request
     _beaten = False  # the first try has failed, the second one is still under way
-
-    def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
-        Answering.__init__(self, client, plane, head, body, anthropic=anthropic)
-        self._tried: list[Frontend] = []
 
     # What the client's connection tells.
 
@@ -193,8 +184,8 @@ class Exchange(Answering):
             return
         observer = self._observer
         if observer is not None:
-            for piece in pieces:
-                observer.feed(piece)
+            if pieces:
+                observer.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
             if self._place is not None:
                 self._place.track.chunk(now - self._last_at)
         elif pieces:

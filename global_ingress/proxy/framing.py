@@ -84,13 +84,13 @@ class Framer:
     def repeated(self, data: bytes, affinity_names: frozenset[bytes], limit: int) -> bool:
         """The quick way: one whole message whose head is that of the last one. False says nothing about the data."""
         prefix = self._prefix
-        if not prefix or data[: len(prefix)] != prefix or self._buffer or self._names is not affinity_names:
+        if not prefix or not data.startswith(prefix) or self._buffer or self._names is not affinity_names:
             return False
         start = len(prefix)
         end = data.find(b"\r", start, start + 16)
         suffix = self._suffix
         digits = data[start:end]
-        if end < 0 or not digits.isdigit() or data[end : end + len(suffix)] != suffix:
+        if end < 0 or not digits.isdigit() or not data.startswith(suffix, end):
             return False
         begin = end + len(suffix)
         length = int(digits)

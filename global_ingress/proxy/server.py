@@ -42,6 +42,11 @@ class State(Enum):
     CLOSED = "closed"
 
 
+# Names of the module: to look one up in its enumeration takes twice as long.
+_IDLE, _HEAD, _BODY, _BUSY, _LINGER, _CLOSED = State
+_PROXY = Kind.PROXY
+
+
 class ClientConnection:
     """One client's connection, as asyncio's protocol by name."""
 
@@ -68,7 +73,7 @@ class ClientConnection:
         self._plane = plane
         self._framer = Framer()
         self._exchange: Exchange | None = None
-        self._state = State.IDLE
+        self._state = _IDLE
         self._transport: Any = None
         self._ahead = b""
         self._buffered = 0
@@ -100,12 +105,12 @@ class ClientConnection:
 
     def data_received(self, data: bytes) -> None:
         state = self._state
-        if state is State.BUSY or (state is State.IDLE and (self._ahead or self.paused)):
+        if state is _BUSY or (state is _IDLE and (self._ahead or self.paused)):
             # In order: what came before waits for its turn, and nothing new begins while answers are not read.
             self._read_ahead(data)
-        elif state is State.IDLE:
+        elif state is _IDLE:
             self._begin(data)
-        elif state is State.HEAD or state is State.BODY:
+        elif state is _HEAD or state is _BODY:
             self._go_on(data)
 
     def eof_received(self) -> bool:
@@ -113,7 +118,7 @@ class ClientConnection:
 
     def connection_lost(self, exc: Exception | None) -> None:
         plane = self._plane
-        self._state = State.CLOSED
+        self._state = _CLOSED
         plane.wheel.forget(self)
         plane.leave(self)
         self._forget_body()
@@ -131,25 +136,25 @@ class ClientConnection:
 
     def resume_writing(self) -> None:
         self.paused = False
-        if self._state is State.IDLE:
+        if self._state is _IDLE:
             self._await(self._plane.timeouts.keep_alive)
             if self._ahead:
                 self._plane.loop.call_soon(self._go_on_ahead)
-        elif self._state is State.BUSY:
+        elif self._state is _BUSY:
             self.deadline = NEVER
         if self._exchange is not None:
             self._exchange.resume()
 
     def expired(self, now: float) -> None:
         state = self._state
-        if state is State.LINGER:
+        if state is _LINGER:
             self._transport.abort()
         elif self.paused:
             self._stalled()
-        elif state is State.IDLE:
+        elif state is _IDLE:
             self._close()
-        elif state is State.HEAD or state is State.BODY:
-            what = "head" if state is State.HEAD else "body"
+        elif state is _HEAD or state is _BODY:
+            what = "head" if state is _HEAD else "body"
             self._refuse_unread(Refusal("request_timeout", f"the request's {what} did not come in time"))
 
     # Reading requests.
@@ -157,10 +162,6 @@ class ClientConnection:
     def _begin(self, data: bytes) -> None:
         """The first bytes of a request."""
         plane = self._plane
-        if not data.strip(b"\r\n"):
-            if self.deadline == NEVER:
-                self._await(plane.timeouts.keep_alive)
-            return  # blank lines between requests are nothing, and win no time
         try:
             if self._framer.repeated(data, plane.affinity_names, plane.limits.body):
                 self._dispatch()
@@ -168,8 +169,12 @@ class ClientConnection:
         except Refusal as refusal:
             self._refuse_unread(refusal)
             return
+        if not data.strip(b"\r\n"):
+            if self.deadline == NEVER:
+                self._await(plane.timeouts.keep_alive)
+            return  # blank lines between requests are nothing, and win no time
         self._await(plane.timeouts.client_header)
-        self._state = State.HEAD
+        self._state = _HEAD
         self._go_on(data)
 
     def _go_on(self, data: bytes) -> None:
@@ -177,10 +182,10 @@ class ClientConnection:
         framer, plane = self._framer, self._plane
         refusal = None
         try:
-            if self._state is State.HEAD:
+            if self._state is _HEAD:
                 if not framer.read_head(data, self._peer, plane.affinity_names, plane.limits.header):
                     if framer.empty():
-                        self._state = State.IDLE
+                        self._state = _IDLE
                     return
                 data = b""
                 refusal = self._admit(framer)
@@ -200,7 +205,7 @@ class ClientConnection:
         head, plane = framer.head, self._plane
         if head is None:
             return None
-        self._state = State.BODY
+        self._state = _BODY
         self._path = None
         if head.length > plane.limits.body:
             words = f"the body is larger than the limit of {plane.limits.body} bytes"
@@ -242,11 +247,11 @@ class ClientConnection:
         if len(body) > SMALL and not self._held(len(body)):
             self._refuse(Refusal("overloaded", "too many request bodies are held"), whole=True)
             return
-        self._state = State.BUSY
+        self._state = _BUSY
         if not self.paused:
             self.deadline = NEVER
         self._keep = head.minor == 1 and not head.closes
-        if path.kind is Kind.PROXY:
+        if path.kind is _PROXY:
             exchange = self._exchange = Exchange(self, plane, head, body, anthropic=path.anthropic)
             exchange.start()
             return
@@ -278,12 +283,12 @@ class ClientConnection:
         self._exchange = None
         if self._buffered:
             self._forget_body()
-        if self._state is State.CLOSED:
+        if self._state is _CLOSED:
             return
         if not (keep and self.keeps()):
             self._close()
             return
-        self._state = State.IDLE
+        self._state = _IDLE
         rest = self._framer.rest()
         if rest or self._ahead:
             self._ahead = rest + self._ahead
@@ -293,7 +298,7 @@ class ClientConnection:
 
     def _go_on_ahead(self) -> None:
         """Serve what was sent while the last request was busy."""
-        if self._state is State.IDLE and self._ahead and not self.paused:
+        if self._state is _IDLE and self._ahead and not self.paused:
             data, self._ahead = self._ahead, b""
             if len(data) > PIPELINED:
                 self._transport.resume_reading()
@@ -303,7 +308,7 @@ class ClientConnection:
         """The exchange is over, its answer not whole, which the client must see: a mere close looks like an end."""
         self._exchange = None
         self._forget_body()
-        if self._state is not State.CLOSED:
+        if self._state is not _CLOSED:
             reset_when_closed(self._transport)
             self._close()
 
@@ -331,7 +336,7 @@ class ClientConnection:
             self._linger()
 
     def _refuse_unread(self, refusal: Refusal) -> None:
-        if self._state is State.HEAD:
+        if self._state is _HEAD:
             self._keep = False
         self._refuse(refusal, whole=False)
 
@@ -340,7 +345,7 @@ class ClientConnection:
 
     def _linger(self) -> None:
         """No more is read as a request; the connection ends when the client has ended it, or soon."""
-        self._state = State.LINGER
+        self._state = _LINGER
         self._transport.write_eof()
         self._await(LINGER)
 
@@ -358,7 +363,7 @@ class ClientConnection:
 
     def _close(self) -> None:
         """Close once everything written has been taken, or after `client_write`."""
-        self._state = State.LINGER
+        self._state = _LINGER
         self._await(self._plane.timeouts.client_write)
         self._transport.close()
 
@@ -369,14 +374,14 @@ class ClientConnection:
 
     def close_if_idle(self) -> None:
         """While draining: a connection that carries nothing is closed."""
-        if self._state is State.IDLE and not self._ahead:
+        if self._state is _IDLE and not self._ahead:
             self._close()
 
     def end_now(self) -> None:
         """Time is up: what runs ends by R1."""
         if self._exchange is not None:
             self._exchange.cut_for_drain()
-        elif self._state is not State.LINGER:
+        elif self._state is not _LINGER:
             self._close()
 
     def _account(self, head: Head | None, status: int, outcome: str, code: str | None, request_id: bytes) -> None:

@@ -303,8 +303,9 @@ class Connection:
         if reader is None:
             return
         if self._done and parsed and not excess and self._begun == 1 and answer.plain and whole(self._left, data):
-            self._finish(keep=self._keep)
-            reader.answer_whole(answer, data[start:], self._pieces, self._plane.clock())
+            now = self._plane.clock()
+            self._finish(now, keep=self._keep)
+            reader.answer_whole(answer, data[start:], self._pieces, now)
             return
         reader.answer_head(answer)
         self._pass_on(data[start:], parsed=parsed, excess=excess)
@@ -369,14 +370,13 @@ class Connection:
         reader.answer_body(raw, self._pieces, self._plane.clock())
         reader = self.reader  # it may have been handed over, or let go
         if self._done and reader is not None:
-            self._finish(keep=self._keep and not excess)
+            self._finish(self._plane.clock(), keep=self._keep and not excess)
             reader.answer_end()
 
-    def _finish(self, *, keep: bool) -> None:
+    def _finish(self, now: float, *, keep: bool) -> None:
         """The answer is whole: keep the connection if it may be used again."""
         self._let_go()
-        transport = self.transport
-        frontend = self.frontend
+        transport, frontend = self.transport, self.frontend
         if transport.get_write_buffer_size():
             # It answered before it took the whole request, and may never take the rest: closing would wait for it.
             self._abandoned = True
@@ -386,11 +386,12 @@ class Connection:
         if not keep or frontend.gone or transport.is_closing():
             transport.close()
             return
-        self.resume()
+        if self._paused:
+            self.resume()
         self.used = True
         frontend.idle.append(self)
         self._plane.tally.upstream["idle"] += 1
-        self.set_deadline(self._plane.clock() + self._plane.timeouts.upstream_keep_alive)
+        self.set_deadline(now + self._plane.timeouts.upstream_keep_alive)
 
     def _fail(self, trouble: Trouble) -> None:
         reader = self._let_go()

@@ -153,7 +153,8 @@ class RouterReading:
 
 @dataclass(frozen=True, slots=True)
 class ReachedFrontend:
-    """A frontend as an ingress sees it: `state` and `why` are its words, `probed` whether it has asked it itself."""
+    """A frontend as an ingress sees it: `state` and `why` are its words, `probed` whether it has asked it itself;
+    `pool_why` says why its pool gets no requests, "" when it does."""
 
     pool: str
     url: str
@@ -161,6 +162,7 @@ class ReachedFrontend:
     why: str
     probed: bool
     in_flight: int
+    pool_why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

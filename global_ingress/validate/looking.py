@@ -12,7 +12,7 @@ from discovery.kit.clock import Clock
 from global_ingress.validate.checks.disturbed import NOTICED_S
 from global_ingress.validate.evidence import Departure, Listed, Reading, RouterReading, Task, Viewing
 from global_ingress.validate.probe import Probe
-from global_ingress.validate.views import CANCELLATIONS, DISCONNECTS
+from global_ingress.validate.views import DISCONNECTS, cancellations, counted
 
 _POLL_S = 0.02
 
@@ -39,7 +39,7 @@ class Looking:
         return tuple([await self._depart(name, ingresses[name], admin, pools) for name, admin in self._task.admins])
 
     async def _depart(self, name: str, url: str, admin: str, pools: Sequence[Listed]) -> Departure:
-        before, told = await self._probe.count(DISCONNECTS, admin), await self._cancellations(pools)
+        before, told = await self._disconnects(admin), await self._cancellations(pools)
         at = self._clock.now().timestamp()
         why = await self._probe.leave(name, url, self._task.model)
         if why is not None:
@@ -48,7 +48,7 @@ class Looking:
         noticed: float | None = None
         cancelled: float | None = None
         while self._clock.monotonic() - left < NOTICED_S:
-            if noticed is None and (now := await self._probe.count(DISCONNECTS, admin)) is not None:
+            if noticed is None and (now := await self._disconnects(admin)) is not None:
                 noticed = self._clock.monotonic() - left if now > (before or 0.0) else None
             after = await self._cancellations(pools) if told is not None else None
             cancelled = after - told if after is not None and told is not None else None
@@ -58,8 +58,13 @@ class Looking:
         reason = "" if noticed is not None else f"{DISCONNECTS} did not grow"
         return Departure(name, True, reason, at, noticed, cancelled)
 
+    async def _disconnects(self, admin: str) -> float | None:
+        text = await self._probe.metrics(admin)
+        return None if text is None else counted(DISCONNECTS, text)
+
     async def _cancellations(self, pools: Sequence[Listed]) -> float | None:
         """Of all frontends together; None when one of them does not tell."""
         urls = [url for pool in pools for url in pool.frontends]
-        counts = await asyncio.gather(*(self._probe.count(CANCELLATIONS, url) for url in urls))
+        texts = await asyncio.gather(*(self._probe.metrics(url) for url in urls))
+        counts = [None if text is None else cancellations(text) for text in texts]
         return None if None in counts else sum(one or 0.0 for one in counts)

@@ -25,7 +25,7 @@ from global_ingress.validate.evidence import (
 )
 from global_ingress.validate.inventory import read_listing
 from global_ingress.validate.plan import body_of
-from global_ingress.validate.views import counted, read_routers, read_view
+from global_ingress.validate.views import read_routers, read_view
 
 BODY_LIMIT = 8 * 1024 * 1024
 _LONG = 2000  # tokens: a stream that nobody wants to the end
@@ -74,10 +74,10 @@ class Probe:
             seen = pools if isinstance(pools, Unknown) else read_view(status, pools)
         return Viewing(ingress, seen, at, self._clock.monotonic() - began)
 
-    async def count(self, name: str, url: str) -> float | None:
-        """A counter at `url`/metrics; None when it cannot be had."""
+    async def metrics(self, url: str) -> str | None:
+        """The exposition at `url`/metrics; None when it cannot be had."""
         got = await self._document(f"{url.rstrip('/')}/metrics")
-        return None if isinstance(got, Unknown) else counted(name, got.decode(errors="replace"))
+        return None if isinstance(got, Unknown) else got.decode(errors="replace")
 
     async def leave(self, ingress: str, url: str, model: str) -> str | None:
         """Ask for a long stream and leave after its first bytes; why that was not possible, None when it was."""

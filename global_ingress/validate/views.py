@@ -13,8 +13,8 @@ from global_ingress.validate.evidence import ListedRouter, ReachedFrontend, Rout
 
 DISCONNECTS = "global_ingress_client_disconnects_total"
 """What an ingress counts of clients that left."""
-CANCELLATIONS = "dynamo_frontend_model_cancellation_total"
-"""What a Dynamo frontend counts of requests whose caller left."""
+_CANCELLATIONS = "dynamo_frontend_model_cancellation_total"
+_DYNAMO = "dynamo_frontend_"
 
 
 class _Frontend(msgspec.Struct):
@@ -29,6 +29,8 @@ class _Pool(msgspec.Struct):
     cluster: str
     namespace: str
     name: str
+    routable: bool
+    why: str
     frontends: list[_Frontend]
 
 
@@ -71,11 +73,19 @@ def read_view(status_document: bytes, pools_document: bytes) -> View | Unknown:
             one.why,
             one.probe is not None,
             one.in_flight,
+            "" if pool.routable else pool.why,
         )
         for pool in pools.pools
         for one in pool.frontends
     )
     return View(status.version, status.started_at, found)
+
+
+def cancellations(exposition: str) -> float | None:
+    """What a Dynamo frontend counts of requests whose caller left: it has no such counter before the first. None when
+    this is no exposition of one."""
+    found = counted(_CANCELLATIONS, exposition)
+    return found if found is not None else 0.0 if _DYNAMO in exposition else None
 
 
 def counted(name: str, exposition: str) -> float | None:

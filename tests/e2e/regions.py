@@ -130,6 +130,17 @@ class Region:
         self.port, self.url = port, f"http://127.0.0.1:{port}"
         self.restart()
 
+    def replace_frontend(self, port: int) -> Child:
+        """A second frontend for the same worker on another port, as a rolling update makes it; gives the first one,
+        which still serves."""
+        old, self.frontend = self.frontend, None
+        if old is None:
+            raise RuntimeError(f"{self!r} was never started")
+        self.port, self.url = port, f"http://127.0.0.1:{port}"
+        self.start_frontend()
+        self.wait_listed()
+        return old
+
     def restore(self) -> None:
         """Restart the region unless it is whole: both processes running, exactly one worker ready."""
         children = (self.frontend, self.worker)

@@ -187,21 +187,24 @@ def test_departures(first: Departure, verdict: Verdict, named: str) -> None:
     assert named in " ".join(found.findings)
 
 
-def views(started: str = "t0", state: str = "usable", probed: bool = True, at: float = 3000.0) -> tuple[Viewing, ...]:
+def views(started: str = "t0", state: str = "usable", probed: bool = True, pool_why: str = "") -> tuple[Viewing, ...]:
     listed = WHOLE.readings[-1].seen
     assert not isinstance(listed, Unknown)
     seen = tuple(
-        ReachedFrontend(pool.key, url, state, "gets requests" if state == "usable" else "its probe fails", probed, 0)
+        ReachedFrontend(
+            pool.key, url, state, "gets requests" if state == "usable" else "its probe fails", probed, 0, pool_why
+        )
         for pool in listed.pools
         for url in pool.frontends
     )
-    return tuple(Viewing(name, View("1", started, seen), at, 0.1) for name, _ in WHOLE.task.ingresses)
+    return tuple(Viewing(name, View("1", started, seen), 3000.0, 0.1) for name, _ in WHOLE.task.ingresses)
 
 
 def test_frontends_that_an_ingress_does_not_reach_are_named() -> None:
     assert check(replace(WHOLE, viewings=views()), "conformance.reachability").verdict is Verdict.PASSED
     for bad, named in (
         (views(state="failing"), "ohio does not use http://10.0.0.0:8000 of ohio/dynamo/llama: its probe fails"),
+        (views(pool_why="lists no such model"), "ohio does not use ohio/dynamo/llama: lists no such model"),
         (views(probed=False), "ohio has not asked http://10.0.0.0:8000 of ohio/dynamo/llama yet"),
         ((Viewing("ohio", Unknown("refused"), 1.0, 0.1), *views()[1:]), "ohio: its admin listener: refused"),
         ((Viewing("ohio", View("1", "t0", ()), 1.0, 0.1), *views()[1:]), "ohio does not know http://10.0.0.0:8000"),

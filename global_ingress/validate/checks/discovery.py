@@ -133,5 +133,7 @@ def _unreached(ingress: str, view: View, wanted: set[tuple[str, str]]) -> Iterat
     for key in sorted(wanted & known.keys()):
         if known[key].state != "usable":
             yield f"{ingress} does not use {key[1]} of {key[0]}: {known[key].why}"
+        elif known[key].pool_why:
+            yield f"{ingress} does not use {key[0]}: {known[key].pool_why}"
         elif not known[key].probed:
             yield f"{ingress} has not asked {key[1]} of {key[0]} yet"
