@@ -22,9 +22,17 @@ and flags in your shell. `--help` of each command says the same.
 """
 
 
+_COMMANDS = (
+    ("global-ingress", app),
+    ("global-discovery-service", directory_app),
+    ("mcs-registry", registry_app),
+    ("mcs-controller", controller_app),
+)
+
+
 def page() -> str:
     parts = [_INTRO]
-    for name, made in (("global-ingress", app), ("global-discovery-service", directory_app)):
+    for name, made in _COMMANDS:
         parts.extend(_command(name, typer.main.get_command(made)))
     return "".join(parts)
 
