@@ -11,6 +11,8 @@ from typing import Any
 import typer
 
 from discovery.cli import directory_app
+from discovery.mcs.controller_command import app as controller_app
+from discovery.mcs.registry_command import app as registry_app
 from global_ingress.cli import app
 
 _INTRO = """# The commands

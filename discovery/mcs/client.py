@@ -256,6 +256,9 @@ def _understood(read: Callable[[Any], T], value: Any) -> T:
 
 def _answer(response: httpx.Response) -> Any:
     """The body of a good answer. Raises Refused, or Unreachable for what no registry says."""
+    if response.status_code == 413:
+        # Also of something on the way, whose words are its own.
+        raise Refused(Reason.TOO_LARGE, "the registry does not take a body of this size")
     try:
         said = wire.parse(response.content)
     except Refused as error:
