@@ -99,6 +99,10 @@ class RegistryService:
             return False
         return self._store.durable or self.following.mono_ms() - self._began_ms >= self.rules.warmup_ms
 
+    @property
+    def revision(self) -> str:
+        return self.board.revision
+
     def now_ms(self) -> int:
         return int(self._clock.now().timestamp() * 1000)
 
@@ -254,6 +258,15 @@ class RegistryService:
         if status is None:
             raise Refused(Reason.NOT_FOUND, f"cluster {cluster} does not export {service}")
         return status
+
+    def exports(self, cluster: str) -> tuple[Export, ...]:
+        """What a cluster has told of its own. Refused NOT_FOUND for one that is not known."""
+        self._require_fresh()
+        known = self.board.knowledge.clusters.get(cluster)
+        if known is None:
+            raise Refused(Reason.NOT_FOUND, f"there is no cluster {cluster}")
+        found = (known.visible(key) for key in sorted(known.items))
+        return tuple(value for value in found if isinstance(value, Export))
 
     def require_visible(self, revision: str) -> None:
         """Return when `revision` can be seen here (C45): whatever this replica has answered can be. Refused TIMEOUT for
