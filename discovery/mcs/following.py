@@ -45,12 +45,18 @@ class Following:
         self._read_all_ms: int | None = None
         self.loaded = False
         self.away_since: int | None = None
-        self.unreadable = 0
+        self._unreadable: dict[str, int] = {}
+        self._unreadable_records = 0
         self.mismatches = 0
 
     def __repr__(self) -> str:
         state = "away" if self.away_since is not None else "loaded" if self.loaded else "not loaded"
         return f"<Following {state}, {len(self._late)} late>"
+
+    @property
+    def unreadable(self) -> int:
+        """Records and items that were not understood when they were last read."""
+        return self._unreadable_records + sum(self._unreadable.values())
 
     def mono_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
@@ -79,39 +85,40 @@ class Following:
         mono = self.mono_ms()
         everything = self._read_all_ms is None or mono - self._read_all_ms >= _EVERYTHING_MS
         found = await self._store.clusters()
-        unreadable = len(found.unreadable)
+        self._unreadable_records = len(found.unreadable)
         for record in found.records:
             known = self._board.knowledge.clusters.get(record.id)
             late = self._late.get(record.id)
             is_due = late is not None and mono >= late.next_ms
             if everything or is_due or known is None or known.record != record:
-                unreadable += await self._follow(record, everything or is_due, mono)
+                await self._follow(record, everything or is_due, mono)
         if everything:
             self._read_all_ms = mono
-        self.unreadable = unreadable
 
-    async def _follow(self, seen: ClusterRecord, everything: bool, mono: int) -> int:
+    async def _follow(self, seen: ClusterRecord, everything: bool, mono: int) -> None:
         async with self.lock(seen.id):
             known = self._board.knowledge.clusters.get(seen.id)
             if known is None or known.record != seen:
                 # It may have been written by ourselves since it was read.
                 record = await self._store.cluster(seen.id)
                 if record is None:
-                    return 0
+                    return
             else:
                 record = seen
             is_new = known is None or known.told.rev != record.rev or known.told.incarnation > record.incarnation
             if record.removed is not None or not (is_new or everything):
-                self._late.pop(seen.id, None) if record.removed is not None else None
+                if record.removed is not None:
+                    self._late.pop(seen.id, None)
+                    self._unreadable.pop(seen.id, None)
                 self._board.knowledge.take_record(record, whole=record.removed is not None or not is_new)
-                return 0
+                return
             late = self._late.get(seen.id)
             if late is not None and mono < late.next_ms and not everything:
                 self._board.knowledge.take_record(record, whole=False)
-                return 0
-            return await self._read(record, mono)
+                return
+            await self._read(record, mono)
 
-    async def _read(self, record: ClusterRecord, mono: int) -> int:
+    async def _read(self, record: ClusterRecord, mono: int) -> None:
         partition = await self._store.partition(record.id)
         known = self._board.knowledge.clusters.get(record.id)
         fresh = with_partition(known if known is not None else Known(record), partition)
@@ -123,7 +130,7 @@ class Following:
             self._board.knowledge.take_whole(record.id, fresh)
         else:
             self._wait_for(record, fresh, mono)
-        return len(partition.unreadable)
+        self._unreadable[record.id] = len(partition.unreadable)
 
     def _wait_for(self, record: ClusterRecord, fresh: Known, mono: int) -> None:
         """It does not add up: ask again, and after a while show what came, but take away nothing."""

@@ -8,7 +8,7 @@ come and go. Whatever it decides is decided by the pure modules below it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
@@ -123,11 +123,11 @@ class RegistryService:
 
     async def _follow(self) -> None:
         while True:
-            await self.step()
+            answered = await self.step()
             mono = self.following.mono_ms()
             wait = int(self.rules.poll_ms * (0.8 + 0.4 * self._chance()))
             for due in (self._next_expiry_ms, self.following.next_ms()):
-                if due is not None:
+                if answered and due is not None:
                     wait = min(wait, max(due - mono, 1))
             await self._clock.sleep(wait / 1000)
 
@@ -264,7 +264,7 @@ class RegistryService:
                 Reason.TIMEOUT, f"revision {revision} cannot be seen on this replica, which is at {self.board.revision}"
             )
 
-    async def watch(self, revision: str = "") -> AsyncIterator[Event]:
+    async def watch(self, revision: str = "") -> AsyncGenerator[Event, None]:
         self._require_ready()
         with self.watchers.joined() as watcher:
             missed = self._missed(revision)

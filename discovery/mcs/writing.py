@@ -259,7 +259,9 @@ class Writing:
                 fresh = await self._following.read_again(present)
                 return sessions.changed(present, fresh.digest(present.floor)), fresh
             for item in batch.values():
-                knowledge.take_item(item)
+                # One of a session that was overtaken before its commit is not shown.
+                if item.mark.incarnation == present.incarnation:
+                    knowledge.take_item(item)
             return sessions.changed(present, known.digest(present.floor)), None
 
         await self._swap_locked(cluster, change)

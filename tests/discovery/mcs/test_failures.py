@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 import pytest
 
-from discovery.kit.tasks import background
 from discovery.kit.testing import VirtualClock, settle
 from discovery.mcs.model import (
     Bookmark,
@@ -18,22 +13,20 @@ from discovery.mcs.model import (
     ClusterGone,
     EndpointsChanged,
     EndpointsGone,
-    Event,
     Gone,
     ImportChanged,
     ImportGone,
     SnapshotBegin,
-    SnapshotEnd,
     Sync,
 )
-from discovery.mcs.registry import Reason, Refused
+from discovery.mcs.registry import Reason
 from discovery.mcs.service import RegistryService, Rules
-from discovery.mcs.store import ClusterRecord, Clusters, Item, ItemKey, Mark, Outcome, Partition, StoreAway
+from discovery.mcs.store import ItemKey
 from discovery.mcs.store_memory import MemoryStore
+from tests.discovery.mcs.failing import FickleStore, SkewedClock, endings, heard, refused, running
 from tests.discovery.mcs.making import (
     HELLO,
     Member,
-    Reader,
     begun,
     endpoints,
     export,
@@ -42,92 +35,6 @@ from tests.discovery.mcs.making import (
     service,
     snapshot,
 )
-
-
-def never(error: Exception) -> None:
-    raise error
-
-
-@asynccontextmanager
-async def running(registry: RegistryService) -> AsyncIterator[RegistryService]:
-    await registry.open()
-    async with background(registry.run(), name="registry", on_failure=never):
-        await settle()
-        yield registry
-
-
-@asynccontextmanager
-async def heard(registry: RegistryService, revision: str = "") -> AsyncIterator[Reader]:
-    reader = Reader(registry, revision)
-    async with background(reader.read(), name="reader", on_failure=never):
-        await settle()
-        yield reader
-
-
-class FickleStore(MemoryStore):
-    """A shared store that can be away, and can hold items that nobody understands."""
-
-    def __init__(self) -> None:
-        super().__init__(durable=True)
-        self.away = False
-        self.strange: frozenset[ItemKey] = frozenset()
-
-    def _check(self) -> None:
-        if self.away:
-            raise StoreAway("cut")
-
-    async def clusters(self) -> Clusters:
-        self._check()
-        return await super().clusters()
-
-    async def cluster(self, cluster: str) -> ClusterRecord | None:
-        self._check()
-        return await super().cluster(cluster)
-
-    async def partition(self, cluster: str) -> Partition:
-        self._check()
-        whole = await super().partition(cluster)
-        return Partition(tuple(item for item in whole.items if item.key not in self.strange), self.strange)
-
-    async def write(self, item: Item) -> Outcome:
-        self._check()
-        return await super().write(item)
-
-    async def save(self, record: ClusterRecord, expected: int) -> None:
-        self._check()
-        await super().save(record, expected)
-
-    async def purge(self, cluster: str, below: Mark) -> None:
-        self._check()
-        await super().purge(cluster, below)
-
-
-class SkewedClock:
-    """Another host's clock: the same time passes, the date is wrong."""
-
-    def __init__(self, clock: VirtualClock, seconds: float) -> None:
-        self._clock = clock
-        self._ahead = timedelta(seconds=seconds)
-
-    def monotonic(self) -> float:
-        return self._clock.monotonic() + 1_000
-
-    def now(self) -> datetime:
-        return self._clock.now() + self._ahead
-
-    async def sleep(self, seconds: float) -> None:
-        await self._clock.sleep(seconds)
-
-
-def endings(events: list[Event]) -> list[Event]:
-    return [event for event in events if isinstance(event, EndpointsGone | ImportGone | ClusterGone)]
-
-
-async def refused(reason: Reason, call: object) -> Refused:
-    with pytest.raises(Refused) as caught:
-        await call  # type: ignore[misc]
-    assert caught.value.reason is reason
-    return caught.value
 
 
 async def test_case_1_a_memory_registry_that_restarts_empty_proves_nothing() -> None:
@@ -267,7 +174,7 @@ async def test_case_6_a_silent_cluster_keeps_its_place_and_its_endpoints_are_mar
 
 async def test_case_6_after_the_retention_a_silent_cluster_is_no_more() -> None:
     clock = VirtualClock()
-    async with running(service(clock, rules=Rules(retention_ms=120_000))) as registry:
+    async with running(service(clock, MemoryStore(durable=True), rules=Rules(retention_ms=120_000))) as registry:
         await Member(registry, "c1").join(export("c1"), endpoints("c1"))
         other = Member(registry, "c2")
         await other.join()
@@ -442,81 +349,3 @@ async def test_case_15_a_cluster_that_was_removed_by_mistake_comes_back() -> Non
             await member.join(export(), endpoints())
             await settle()
             assert len(of(EndpointsChanged, reader.taken())) == 1
-
-
-async def test_many_leases_that_end_at_once_are_given_one_more_ttl() -> None:
-    clock = VirtualClock()
-    async with running(service(clock)) as registry:
-        for name in ("c1", "c2", "c3"):
-            await Member(registry, name).join(export(name), endpoints(name))
-        await clock.advance(60)
-        assert [cluster.live for cluster in await registry.clusters()] == [True] * 3
-        await clock.advance(10)
-        assert [cluster.live for cluster in await registry.clusters()] == [False] * 3
-
-
-async def test_a_slow_reader_starts_over_and_delays_nobody() -> None:
-    clock = VirtualClock()
-    registry = service(clock)
-    registry.watchers._keys = 3
-    await registry.open()
-    member = Member(registry, "c1")
-    await member.join(export())
-    slow = registry.watch()
-    while not isinstance(await anext(slow), SnapshotEnd):
-        pass
-    await member.put(*(endpoints("c1", HELLO, f"s{number}") for number in range(9)))
-    first = await anext(slow)
-    assert first == SnapshotBegin("e1", complete=False, resync=True)
-    await asyncio.wait_for(slow.aclose(), 1)  # type: ignore[attr-defined]
-
-
-async def test_a_reader_that_was_away_for_a_moment_is_told_what_it_missed() -> None:
-    clock = VirtualClock()
-    registry = service(clock, MemoryStore(durable=True))
-    await registry.open()
-    member = Member(registry, "c1")
-    revision = await member.join(export(), endpoints())
-    await member.put(endpoints("c1", HELLO, "s1", "10.0.0.2"))
-    newest = await member.put(endpoints("c1", HELLO, "s1", "10.0.0.3"))
-    watch = registry.watch(revision)
-    told = await anext(watch)
-    assert told == EndpointsChanged(endpoints("c1", HELLO, "s1", "10.0.0.3"), newest)
-    await watch.aclose()  # type: ignore[attr-defined]
-    registry.require_visible(newest)
-    with pytest.raises(Refused):
-        registry.require_visible("e0.1")
-
-
-async def test_an_old_write_that_arrives_late_changes_nothing() -> None:
-    clock = VirtualClock()
-    registry = service(clock)
-    await registry.open()
-    member = Member(registry, "c1")
-    await member.join(export(), endpoints())
-    late = member.stamp()
-    await registry.delete_endpoints(member.stamp(), HELLO, "s1")
-    before = await snapshot(registry)
-    await registry.put_endpoints(late, endpoints())
-    assert await snapshot(registry) == before
-
-
-async def test_equal_content_makes_no_new_revision() -> None:
-    clock = VirtualClock()
-    registry = service(clock)
-    await registry.open()
-    member = Member(registry, "c1")
-    revision = await member.join(export(), endpoints())
-    assert await member.put(export(), endpoints()) == revision
-
-
-async def test_a_sync_that_lacks_something_is_refused_and_takes_nothing_away() -> None:
-    clock = VirtualClock()
-    registry = service(clock)
-    await registry.open()
-    member = Member(registry, "c1")
-    await member.join(export(), endpoints())
-    await registry.sync_begin(member.stamp())
-    await member.put(export())
-    await refused(Reason.DIGEST_MISMATCH, registry.sync_complete(member.stamp(), 2, "0" * 32))
-    assert len(of(EndpointsChanged, await snapshot(registry))) == 1
