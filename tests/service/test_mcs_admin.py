@@ -20,7 +20,7 @@ aiobotocore = pytest.importorskip("aiobotocore", reason="the extra `dynamodb` is
 from discovery.dynamodb import Table, client_of, ensure_table  # noqa: E402
 from discovery.kit.clock import SYSTEM_CLOCK  # noqa: E402
 from discovery.mcs.digest import digest  # noqa: E402
-from discovery.mcs.model import Sync  # noqa: E402
+from discovery.mcs.model import EndpointSet, Export, Sync  # noqa: E402
 from discovery.mcs.store_dynamodb import DynamoStore  # noqa: E402
 from discovery.mcs.store_items import record_key  # noqa: E402
 from tests.discovery.mcs.keeping import endpoints, export, item, record  # noqa: E402
@@ -88,9 +88,9 @@ async def admin(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Admin:
         await ensure_table(client, made.table.name)
         store = DynamoStore(client, made.table.name, "set", SYSTEM_CLOCK)
         for cluster, renewed, number in (("c1", now - 600_000, 80), ("c2", now + 600_000, 81)):
-            values = (export(cluster, number=number), endpoints(cluster, count=3))
-            for seq, value in enumerate(values, 1):
-                await store.write(item(value, seq))
+            values: tuple[Export | EndpointSet, ...] = (export(cluster, number=number), endpoints(cluster, count=3))
+            for seq, said in enumerate(values, 1):
+                await store.write(item(said, seq))
             kept = record(cluster, renewed_ms=renewed, digest=digest(values), rev=1, sync=Sync.COMPLETE)
             await store.save(kept, 0)
     return made

@@ -195,7 +195,7 @@ async def test_what_cannot_be_read_is_named_and_left_alone(fresh: Table) -> None
         for each in broken:
             await client.put_item(TableName=fresh.name, Item=each)
         found = await one.partition("c1")
-        assert (len(found.items), found.unreadable) == (2, {later.key})
+        assert (len(found.items), found.unreadable) == (2, frozenset({later.key}))
         assert await one.clusters() == Clusters((record(),), frozenset({"c2"}))
         with pytest.raises(Fenced, match="another value"):
             await one.write(later)

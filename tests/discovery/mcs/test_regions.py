@@ -7,6 +7,7 @@ import random
 import pytest
 
 from discovery.kit.testing import VirtualClock
+from discovery.mcs.model import EndpointSet, Export
 from discovery.mcs.service import RegistryService
 from discovery.mcs.store import StoreAway
 from discovery.testing.regions import Regions
@@ -55,7 +56,7 @@ async def test_a_cluster_that_moves_repairs_what_was_lost(seed: int) -> None:
     world = World(seed)
     await world.first.open()
     await world.second.open()
-    told = [export(), *(endpoints(slice_=f"s{number}", count=3) for number in range(5))]
+    told: list[Export | EndpointSet] = [export(), *(endpoints(slice_=f"s{number}", count=3) for number in range(5))]
     member = Member(world.first, "c1")
     await member.join(*told)
     world.regions.cut = seed % 2 == 0
