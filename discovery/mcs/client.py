@@ -67,7 +67,13 @@ class RegistryClient:
         self._token_file = token_file
         self._timeout_s = timeout_s
         limits = httpx.Timeout(timeout_s, connect=min(2.0, timeout_s), read=inactivity_s)
-        self._http = httpx.AsyncClient(verify=tls or ssl.create_default_context(), timeout=limits, trust_env=False)
+        self._http = httpx.AsyncClient(
+            verify=tls or ssl.create_default_context(),
+            timeout=limits,
+            trust_env=False,
+            # Watches are read raw.
+            headers={"accept-encoding": "identity"},
+        )
         metrics = metrics or Metrics()
         self._requests = metrics.counter("dynamo_mcs_client_requests", "Requests", ("call", "outcome"))
         self._failovers = metrics.counter("dynamo_mcs_client_failovers", "Turns to another replica")
@@ -254,18 +260,24 @@ def _understood(read: Callable[[Any], T], value: Any) -> T:
         raise Unreachable(f"the registry's answer is not understood: {error}") from error
 
 
+def _too_large() -> Refused:
+    """Said by something on the way, whose words are its own."""
+    return Refused(Reason.TOO_LARGE, "the registry does not take a body of this size")
+
+
 def _answer(response: httpx.Response) -> Any:
     """The body of a good answer. Raises Refused, or Unreachable for what no registry says."""
-    if response.status_code == 413:
-        # Also of something on the way, whose words are its own.
-        raise Refused(Reason.TOO_LARGE, "the registry does not take a body of this size")
     try:
         said = wire.parse(response.content)
     except Refused as error:
+        if response.status_code == 413:
+            raise _too_large() from None
         raise Unreachable(f"answered {response.status_code}, and that is not JSON") from error
     if response.status_code == 200:
         return said
     if not isinstance(said, Mapping) or said.get("reason") not in set(Reason):
+        if response.status_code == 413:
+            raise _too_large()
         raise Unreachable(f"answered {response.status_code}, not as a registry does")
     details = said.get("details") or [{}]
     field = str(details[0].get("field", "")) if isinstance(details[0], Mapping) else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from discovery.kit.errors import Refusal, on_refusal
+from discovery.kit.errors import Refusal
 from discovery.kit.metrics import CONTENT_TYPE, Metrics
 from discovery.kit.service import BodyLimit, health_routes
 from discovery.mcs import checks, wire
@@ -44,6 +44,7 @@ STATUS: Final = {
 _STREAM: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
+T = TypeVar("T")
 Allow = Callable[[Request, str | None], None]
 """Raises Refused unless the request may write this cluster, or read (None)."""
 
@@ -92,6 +93,18 @@ async def _on_unreachable(request: Request, error: Exception) -> Response:
     return refused_response(Refused(Reason.STORE_AWAY, str(error), retry_after_s=1.0))
 
 
+def _kit_refused(error: Refusal) -> Response:
+    """What `kit` refuses: bodies that are too large."""
+    reason = Reason.TOO_LARGE if error.status == 413 else Reason.INVALID
+    body: dict[str, Any] = {"code": error.status, "reason": reason.value, "message": error.message, "details": []}
+    return _json(body, error.status, error.headers)
+
+
+async def _on_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return _kit_refused(error)
+
+
 async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     reason = "NOT_FOUND" if error.status_code == 404 else "INVALID_ARGUMENT"
@@ -103,6 +116,15 @@ async def _on_failure(request: Request, error: Exception) -> Response:
     return _json({"code": 500, "reason": "INTERNAL", "message": "see the registry's log", "details": []}, 500)
 
 
+async def _placed(call: Awaitable[T]) -> T:
+    """The registry names fields of the model; who sent JSON looks for those of the wire."""
+    try:
+        return await call
+    except Refused as error:
+        place = wire.place(error.field)
+        raise Refused(error.reason, error.message, field=place, retry_after_s=error.retry_after_s) from error
+
+
 def _service(request: Request) -> ServiceKey:
     found = ServiceKey(request.path_params["namespace"], request.path_params["name"])
     checks.service(found)
@@ -110,7 +132,7 @@ def _service(request: Request) -> ServiceKey:
 
 
 class Rest:
-    """`counted` is called with the name of the call and the status of every answer."""
+    """`allow` and `not_ready` are asked at every request; each answer is counted by call and status."""
 
     def __init__(self, registry: Served, allow: Allow, metrics: Metrics, not_ready: Callable[[], str | None]) -> None:
         self._registry = registry
@@ -142,17 +164,20 @@ class Rest:
             Route("/metrics", self._exposition),
             *health_routes(self._not_ready),
         ]
-        return Starlette(
+        app = Starlette(
             routes=routes,
-            middleware=[Middleware(BodyLimit, limit=BODY_LIMIT)],
+            middleware=[Middleware(BodyLimit, limit=BODY_LIMIT, answer=_kit_refused)],
             exception_handlers={
                 Refused: _on_refused,
                 Unreachable: _on_unreachable,
-                Refusal: on_refusal,
+                Refusal: _on_refusal,
                 HTTPException: _on_http,
                 Exception: _on_failure,
             },
         )
+        # A redirect is no answer of this API, and a write would lose its body on the way.
+        app.router.redirect_slashes = False
+        return app
 
     def _route(self, path: str, method: str, call: Callable[[Request], Awaitable[Response]]) -> Route:
         name = call.__name__.removeprefix("_")
@@ -169,7 +194,11 @@ class Rest:
             self._answers.add(name, str(answer.status_code))
             return answer
 
-        return Route(path, counted, methods=[method])
+        route = Route(path, counted, methods=[method])
+        if call == self._watch and route.methods:
+            # Which Starlette adds: without a body the stream would never end.
+            route.methods.discard("HEAD")
+        return route
 
     # Writing
 
@@ -186,7 +215,7 @@ class Rest:
     async def _register(self, request: Request) -> Response:
         given = {"cluster": self._own(request)}
         announced = wire.read(Announcement, wire.parse(await request.body()), given=given)
-        return _json(wire.write_registration(await self._registry.register(announced)))
+        return _json(wire.write_registration(await _placed(self._registry.register(announced))))
 
     async def _renew(self, request: Request) -> Response:
         return _json(wire.write_registration(await self._registry.renew(self._stamp(request))))
@@ -198,7 +227,7 @@ class Rest:
         stamp, service = self._stamp(request), _service(request)
         given = {"cluster": stamp.session.cluster, "service": service._asdict()}
         export = wire.read(Export, wire.parse(await request.body()), given=given)
-        return _json({"revision": await self._registry.put_export(stamp, export)})
+        return _json({"revision": await _placed(self._registry.put_export(stamp, export))})
 
     async def _delete_export(self, request: Request) -> Response:
         return _json({"revision": await self._registry.delete_export(self._stamp(request), _service(request))})
@@ -207,7 +236,7 @@ class Rest:
         stamp, service = self._stamp(request), _service(request)
         place = {"cluster": stamp.session.cluster, "service": service._asdict(), "slice": request.path_params["slice"]}
         told = wire.read(EndpointSet, wire.parse(await request.body()), given=place)
-        return _json({"revision": await self._registry.put_endpoints(stamp, told)})
+        return _json({"revision": await _placed(self._registry.put_endpoints(stamp, told))})
 
     async def _delete_endpoints(self, request: Request) -> Response:
         stamp, name = self._stamp(request), request.path_params["slice"]

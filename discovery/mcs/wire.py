@@ -58,6 +58,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z", re.ASCII)
 _SESSION: Final = re.compile(r"(\d{1,18})\.(\d{1,18})\.(\d{1,18})", re.ASCII)
+_KEY: Final = re.compile(r"(?=\[['\"])")
+_NAME: Final = re.compile(r"[a-z_]+", re.ASCII)
 _SEQ: Final = re.compile(r"\d{1,18}", re.ASCII)
 _MOMENTS: Final = {
     "exported_ms": "exportedAt",
@@ -94,6 +96,12 @@ def _at(path: str, word: str) -> str:
 def camel(name: str) -> str:
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
+
+
+def place(path: str) -> str:
+    """The path of a field as the wire has it, from one of the model's; the keys of labels stay as they are."""
+    names, *keys = _KEY.split(path, maxsplit=1)
+    return "".join([_NAME.sub(lambda found: _MOMENTS.get(found[0], camel(found[0])), names), *keys])
 
 
 def moment(ms: int) -> str:

@@ -31,6 +31,7 @@ TTL = "2s"
 class Member:
     api: FakeCluster
     controller: Command
+    controller_url: str
     directory: httpx.AsyncClient
 
     async def pools(self) -> set[str]:
@@ -72,9 +73,10 @@ async def member(id_: str, port: int, tmp: Path) -> AsyncIterator[Member]:
             "http",
         ]
         directory = await stack.enter_async_context(running("-m", "discovery", "directory", *asked))
+        controller_url = (await controller.message("listening"))["url"]
         url = (await directory.message("listening"))["url"]
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=30, trust_env=False))
-        yield Member(api, controller, http)
+        yield Member(api, controller, controller_url, http)
 
 
 async def all_see(members: list[Member], wanted: set[str], what: str) -> None:
@@ -100,6 +102,9 @@ async def test_a_label_makes_a_pool_everywhere(tmp_path: Path) -> None:
                 one.api.create(source_slice(f"10.0.0.{number}", of=NAME))
             pools = {"c1:http://10.0.0.1:8000", "c2:http://10.0.0.2:8000"}
             await all_see(members, pools, "both pools are everywhere")
+            async with httpx.AsyncClient(trust_env=False) as http:
+                told = (await http.get(f"{members[0].controller_url}/metrics")).text
+            assert 'dynamo_mcs_client_requests_total{call="put_export",outcome="ok"}' in told
             # With all it knew.
             first.process.kill()
             await first.process.wait()

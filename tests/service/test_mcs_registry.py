@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -125,11 +126,43 @@ async def test_the_lists_and_errors_of_rest() -> None:
             assert set(answer.json()) == {"code", "reason", "message", "details"}
         wrong = (await http.put("/v1/clusters/ohio", json={"uid": 1})).json()
         assert wrong["details"] == [{"field": "uid"}]
-        assert (await http.put("/v1/clusters/ohio", content=b"x" * (1024 * 1024 + 1))).status_code == 413
+        good = {"uid": "u", "term": {"transitions": 0, "acquiredAt": "1960-01-01T00:00:00Z"}, "region": "r"}
+        early = (await http.put("/v1/clusters/ohio", json=good)).json()
+        assert early["details"] == [{"field": "term.acquiredAt"}], "named as it was sent"
+        unknown = (await http.put("/v1/clusters/ohio", json=good | {"acquired_ms": 1})).json()
+        assert unknown["details"] == [{"field": "acquired_ms"}]
         assert (await http.get("/readyz")).status_code == 200
         assert (
             'dynamo_mcs_registry_requests_total{call="register",status="200"} 1.0' in (await http.get("/metrics")).text
         )
+
+
+async def test_a_body_that_is_too_large() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(17):
+            yield b"x" * 65_536
+
+    async with registry() as (_, url), httpx.AsyncClient(base_url=url) as http:
+        for content in (b"x" * (1024 * 1024 + 1), pieces()):
+            answer = await http.put("/v1/clusters/ohio", content=content)
+            assert answer.status_code == 413
+            said = answer.json()
+            assert (said["code"], said["reason"], said["details"]) == (413, "TOO_LARGE", [])
+
+
+async def test_what_is_too_large_is_said_by_field() -> None:
+    many = replace(SLICE, endpoints=tuple(Endpoint((f"10.0.{n // 250}.{n % 250}",)) for n in range(1_001)))
+    async with registry() as (_, url), RegistryClient([url]) as client:
+        session = (await client.register(OHIO)).session
+        with pytest.raises(Refused, match="at most 1000") as caught:
+            await client.put_endpoints(Stamp(session, 1), many)
+        assert (caught.value.reason, caught.value.field) == (Reason.TOO_LARGE, "endpoints")
+
+
+async def test_what_has_no_end_or_another_place_is_refused() -> None:
+    async with registry() as (_, url), httpx.AsyncClient(base_url=url, timeout=20) as http:
+        assert (await http.head("/v1/imports:watch")).status_code == 405
+        assert (await http.get("/v1/clusters/")).json()["reason"] == "NOT_FOUND"
 
 
 async def test_a_newer_session_ends_the_older() -> None:

@@ -42,7 +42,8 @@ from discovery.mcs.registry import Registry
 _log = logger(__name__)
 
 T = TypeVar("T")
-Connect = Callable[[Settings], AbstractAsyncContextManager[Registry]]
+Connect = Callable[[Settings, Metrics], AbstractAsyncContextManager[Registry]]
+"""Its client counts in the controller's own metrics."""
 
 _AGAIN = Backoff(0.5, 30.0)
 _LOOK = 60.0
@@ -125,7 +126,7 @@ class Controller:
         try:
             async with AsyncExitStack() as stack:
                 writer = await stack.enter_async_context(KubeWriter(self._access))
-                registry = await stack.enter_async_context(self._connect(self._settings))
+                registry = await stack.enter_async_context(self._connect(self._settings, self.metrics))
                 await self._prepare(writer, registry)
                 assert self.cluster is not None
                 assert self.importer is not None

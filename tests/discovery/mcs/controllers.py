@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discovery.kit.clock import SYSTEM_CLOCK
+from discovery.kit.metrics import Metrics
 from discovery.kube import labels
 from discovery.mcs.controller.app import Controller
 from discovery.mcs.controller.settings import Settings, check
@@ -61,7 +62,7 @@ async def controller(
     given = {"cluster_id": id_, "region": f"region-{id_}", "kubeconfig": str(config)} | more
 
     @asynccontextmanager
-    async def connect(_: Settings) -> AsyncIterator[Registry]:
+    async def connect(_: Settings, __: Metrics) -> AsyncIterator[Registry]:
         yield registry
 
     one = Controller(settings(**given), connect, digest, SYSTEM_CLOCK, random.random, me=me, lease_namespace="default")

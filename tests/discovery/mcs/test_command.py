@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from typer.testing import CliRunner
 
+from discovery.kit.metrics import Metrics
 from discovery.mcs.controller.command import controller_app
 from discovery.mcs.controller.settings import Settings, check
 from discovery.mcs.registry import Registry
@@ -16,7 +17,7 @@ from tests.discovery.mcs.plain_registry import PlainRegistry
 
 
 @asynccontextmanager
-async def connect(_: Settings) -> AsyncIterator[Registry]:
+async def connect(_: Settings, __: Metrics) -> AsyncIterator[Registry]:
     yield PlainRegistry().member("c1")
 
 

@@ -126,6 +126,22 @@ def test_a_place_deep_in_a_list() -> None:
         wire.read(EndpointSet, body)
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", ""),
+        ("mcs-session", "mcs-session"),
+        ("term.acquired_ms", "term.acquiredAt"),
+        ("ports[3].app_protocol", "ports[3].appProtocol"),
+        ("ip_families[0]", "ipFamilies[0]"),
+        ("labels['a.session_affinity']", "labels['a.session_affinity']"),
+        ('labels["session_affinity\'"]', 'labels["session_affinity\'"]'),
+    ],
+)
+def test_a_place_is_named_as_the_wire_names_it(path: str, said: str) -> None:
+    assert wire.place(path) == said
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | TEXT, lambda one: st.lists(one) | st.dictionaries(TEXT, one)
