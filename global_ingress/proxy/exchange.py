@@ -184,8 +184,10 @@ class Exchange(Answering):
             return
         observer = self._observer
         if observer is not None:
-            if pieces:
-                observer.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            if len(pieces) == 1:
+                observer.feed(pieces[0])
+            else:
+                observer.feed_all(pieces)
             if self._place is not None:
                 self._place.track.chunk(now - self._last_at)
         elif pieces:

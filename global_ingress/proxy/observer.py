@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 CARRY = 64 * 1024
+FEW = 4  # pieces up to which it does not pay to join them
 
 _LINE = re.compile(rb"[^\r\n]*+(?:\r\n|\n|\r)")
 
@@ -68,8 +69,27 @@ class Observer:
 
     def feed(self, piece: bytes) -> None:
         """Look at the next bytes of the body."""
-        if (
-            # The common read: whole events that say nothing we look for.
+        if self._plain(piece):
+            self.events += 1  # one piece may hold several; the count only has to tell none from some
+        elif not self.lost:
+            self._scan(piece)
+
+    def feed_all(self, pieces: list[bytes]) -> None:
+        """Look at all that one read has brought. A read cuts the first event and the last one where it will; those in
+        between are mostly whole, and looked at together."""
+        if len(pieces) > FEW:
+            self.feed(pieces[0])
+            if self._plain(b"".join(pieces[1:-1])):
+                self.events += 1
+                self.feed(pieces[-1])
+                return
+            pieces = pieces[1:]
+        for piece in pieces:
+            self.feed(piece)
+
+    def _plain(self, piece: bytes) -> bool:
+        """Whether this is the common case: whole events that say nothing we look for."""
+        return (
             piece[-2:] == b"\n\n"
             and piece[:7] == b"data: {"
             and self.between
@@ -78,10 +98,7 @@ class Observer:
             and (b'"usage"' not in piece or piece.count(b'"usage"') == piece.count(b'"usage":null'))
             and b"DONE" not in piece
             and b"failed" not in piece
-        ):
-            self.events += 1  # one read may hold several; the count only has to tell none from some
-        elif not self.lost:
-            self._scan(piece)
+        )
 
     def end(self) -> None:
         """The body is over: what stands there without a blank line still counts."""

@@ -158,8 +158,8 @@ class Trying:
     def answer_body(self, raw: bytes, pieces: list[bytes], now: float) -> None:
         """A read of an answer that is not decided about yet."""
         observer, gate = self._observer, self._gate
-        if observer is not None and pieces:
-            observer.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if observer is not None:
+            observer.feed_all(pieces)
         if gate is not None:
             gate.hold(raw, pieces)
             self._judge(gate.verdict(observer), now)

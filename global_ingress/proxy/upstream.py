@@ -386,8 +386,7 @@ class Connection:
         if not keep or frontend.gone or transport.is_closing():
             transport.close()
             return
-        if self._paused:
-            self.resume()
+        self.resume()
         self.used = True
         frontend.idle.append(self)
         self._plane.tally.upstream["idle"] += 1

@@ -132,6 +132,46 @@ def test_every_two_cuts_of_one_event(event: Event, eol: bytes) -> None:
     assert all(observe(pieces)[0] == truth([event]) for pieces in every_two_cuts(data))
 
 
+BURSTS = st.lists(st.one_of(st.just(KINDS[0]), st.just(KINDS[0]), st.sampled_from(KINDS)), min_size=6, max_size=20)
+
+
+@pytest.mark.parametrize("eol", EOLS)
+@pytest.mark.parametrize("event", KINDS)
+@pytest.mark.parametrize("place", range(7))
+def test_nothing_hides_in_a_read_of_many_events(event: Event, eol: bytes, place: int) -> None:
+    events = [KINDS[0]] * 6
+    events.insert(place, event)
+    observer = Observer()
+    observer.feed_all([written([one], eol) for one in events])
+    assert observer.between
+    error = None if observer.error is None else observer.error.message
+    seen = Seen(observer.events > 0, observer.done, error, observer.error_first, observer.usage())
+    assert seen == truth(events)
+
+
+@given(BURSTS, st.sampled_from(EOLS), st.lists(st.integers(4, 30), min_size=1, max_size=8), PLACES)
+def test_a_read_of_many_pieces_is_seen_as_they_are_one_by_one(
+    events: list[Event], eol: bytes, reads: list[int], places: list[int]
+) -> None:
+    """Most pieces are an event each, as frontends write them; some are cut elsewhere too."""
+    data = written(events, eol)
+    ends = [len(written(events[: n + 1], eol)) for n in range(len(events))]
+    pieces = cut_at(data, ends + [place for place in places if place % 3 == 0])
+    observer, single = Observer(), Observer()
+    at = 0
+    for count in reads * len(pieces):
+        read = pieces[at : at + count]
+        at += count
+        observer.feed_all(read)
+        for piece in read:
+            single.feed(piece)
+        assert observer.between == single.between == stands_between(b"".join(pieces[:at]))
+    observer.end()
+    error = None if observer.error is None else observer.error.message
+    seen = Seen(observer.events > 0, observer.done, error, observer.error_first, observer.usage())
+    assert seen == truth(events)
+
+
 @given(STREAMS, st.sampled_from(KINDS), st.sampled_from(EOLS), st.booleans(), PLACES)
 def test_a_last_event_without_a_blank_line_counts(
     events: list[Event], last: Event, eol: bytes, line_ended: bool, places: list[int]
