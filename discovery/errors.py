@@ -32,3 +32,16 @@ class MalformedWire(DiscoveryError):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+
+class StoreUnavailable(DiscoveryError):
+    """The store did not do what it was asked to, and may later. `kind` is throttled, unreachable,
+    missing, contended or refused."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class CannotKeep(Exception):
+    """The store cannot be used as it is; one line for whoever starts the program."""

@@ -11,6 +11,8 @@ from typing import Any
 import typer
 
 from discovery.cli import directory_app
+from discovery.mcs.controller_command import app as controller_app
+from discovery.mcs.registry_command import app as registry_app
 from global_ingress.cli import app
 
 _INTRO = """# The commands
@@ -22,9 +24,17 @@ and flags in your shell. `--help` of each command says the same.
 """
 
 
+_COMMANDS = (
+    ("global-ingress", app),
+    ("global-discovery-service", directory_app),
+    ("mcs-registry", registry_app),
+    ("mcs-controller", controller_app),
+)
+
+
 def page() -> str:
     parts = [_INTRO]
-    for name, made in (("global-ingress", app), ("global-discovery-service", directory_app)):
+    for name, made in _COMMANDS:
         parts.extend(_command(name, typer.main.get_command(made)))
     return "".join(parts)
 

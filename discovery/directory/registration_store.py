@@ -10,22 +10,11 @@ from typing import Protocol
 
 from discovery.directory.items import Listed
 from discovery.directory.registrations import Held, Registration, after_writing, check_deletion
+from discovery.errors import CannotKeep as CannotKeep
 from discovery.errors import DiscoveryError
+from discovery.errors import StoreUnavailable as StoreUnavailable
 from discovery.identity import PoolKey
 from discovery.kit.clock import Clock
-
-
-class StoreUnavailable(DiscoveryError):
-    """The store did not do what it was asked to, and may later. `kind` is throttled, unreachable,
-    missing, contended or refused."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class CannotKeep(Exception):
-    """The store cannot be used as it is; one line for whoever starts the program."""
 
 
 class TooLarge(DiscoveryError):

@@ -1,6 +1,6 @@
 """Registrations in a DynamoDB table that any number of replicas share.
 
-Owns the calls and the translation of AWS's errors; imported only when the table is used (extra `dynamodb`). Every write
+Owns the conditions of the calls; imported only when the table is used (extra `dynamodb`). Every write
 is conditional: a renewal never ends a lease earlier, and a newer incarnation is never overwritten. A list is whole or
 it is none: pages are read to the last one, or nothing has been read.
 """
@@ -8,14 +8,8 @@ it is none: pages are read to the last one, or nothing has been read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
-
-from aiobotocore.config import AioConfig  # type: ignore[import-untyped]
-from aiobotocore.session import get_session  # type: ignore[import-untyped]
-from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from discovery.directory.items import (
     LARGEST_ITEM,
@@ -32,45 +26,17 @@ from discovery.directory.items import (
 )
 from discovery.directory.registration_store import CannotKeep, StoreUnavailable, TooLarge
 from discovery.directory.registrations import Held, Registration, after_writing, check_deletion
+from discovery.dynamodb import ConditionFailed, Table, call_of, client_of, ensure_removal, ensure_table
 from discovery.identity import PoolKey
 from discovery.kit.clock import Clock
 from discovery.lease import Lease
 
 _TRIES = 5
-_THROTTLED = frozenset(
-    {"ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded"}
-)
 _FIRST = (
     "attribute_not_exists(pk) OR incarnation < :incarnation OR lease_expires_ms <= :now "
     "OR (incarnation = :incarnation AND lease_expires_ms <= :expires)"
 )
 _AS_SEEN = "incarnation = :incarnation AND lease_expires_ms = :expires"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """`region` and `endpoint` None: as the AWS configuration of the environment says."""
-
-    name: str
-    region: str | None = None
-    endpoint: str | None = None
-
-
-@asynccontextmanager
-async def client_of(table: Table) -> AsyncIterator[Any]:
-    """An aiobotocore client for the block. Raises CannotKeep when it cannot be made."""
-    config = AioConfig(
-        connect_timeout=2, read_timeout=3, retries={"mode": "standard", "max_attempts": 2}, max_pool_connections=20
-    )
-    made = get_session().create_client("dynamodb", region_name=table.region, endpoint_url=table.endpoint, config=config)
-    try:
-        client = await made.__aenter__()
-    except (BotoCoreError, ValueError) as error:
-        raise CannotKeep(f"cannot use DynamoDB: {error}") from error
-    try:
-        yield client
-    finally:
-        await made.__aexit__(None, None, None)
 
 
 class DynamoStore:
@@ -180,75 +146,17 @@ class DynamoStore:
             }
         try:
             await self._call(call, TableName=self._table, **more)
-        except _ConditionFailed as failed:
+        except ConditionFailed as failed:
             return failed.item
         return None
 
     async def _call(self, call: str, **arguments: Any) -> Any:
-        try:
-            return await getattr(self._client, call)(**arguments)
-        except ClientError as error:
-            raise _translated(error, self._table) from error
-        except (BotoCoreError, OSError, TimeoutError) as error:
-            raise StoreUnavailable("unreachable", f"table {self._table} cannot be reached: {error}") from error
-
-
-class _ConditionFailed(Exception):
-    def __init__(self, item: Mapping[str, Any]) -> None:
-        super().__init__("the condition does not hold")
-        self.item = item
-
-
-def _translated(error: Any, table: str) -> Exception:
-    code = str(error.response.get("Error", {}).get("Code", ""))
-    if code == "ConditionalCheckFailedException":
-        return _ConditionFailed(error.response.get("Item", {}))
-    if code in _THROTTLED:
-        return StoreUnavailable("throttled", f"table {table} takes no more for now ({code})")
-    if code == "ResourceNotFoundException":
-        return StoreUnavailable("missing", f"there is no table {table}")
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    kind = "unreachable" if status >= 500 else "refused"
-    return StoreUnavailable(kind, f"table {table}: {error}")
+        return await call_of(self._client, self._table, call, **arguments)
 
 
 async def create_table(table: Table) -> str:
     """Make the table, or see that the one that is there is as it must be; a line that says which. Raises CannotKeep."""
     async with client_of(table) as client:
-        try:
-            made = await _made(client, table.name)
-            await client.get_waiter("table_exists").wait(TableName=table.name)
-            await _see_to_removal(client, table.name)
-        except (ClientError, BotoCoreError, OSError) as error:
-            raise CannotKeep(f"cannot make table {table.name}: {error}") from error
+        made = await ensure_table(client, table.name)
+        await ensure_removal(client, table.name, TTL_ATTRIBUTE)
     return f"table {table.name} {'was made' if made else 'is there already, as it must be'}"
-
-
-async def _made(client: Any, name: str) -> bool:
-    keys = [("pk", "HASH"), ("sk", "RANGE")]
-    schema = [{"AttributeName": attribute, "KeyType": kind} for attribute, kind in keys]
-    texts = [{"AttributeName": attribute, "AttributeType": "S"} for attribute, _ in keys]
-    try:
-        await client.create_table(
-            TableName=name, KeySchema=schema, AttributeDefinitions=texts, BillingMode="PAY_PER_REQUEST"
-        )
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") != "ResourceInUseException":
-            raise
-        described = (await client.describe_table(TableName=name))["Table"]
-        types = {one["AttributeName"]: one["AttributeType"] for one in described["AttributeDefinitions"]}
-        if described["KeySchema"] != schema or {types.get("pk"), types.get("sk")} != {"S"}:
-            raise CannotKeep(f"table {name} is there, but its keys are not the texts pk and sk") from None
-        return False
-    return True
-
-
-async def _see_to_removal(client: Any, name: str) -> None:
-    """Have DynamoDB remove what nobody has renewed for a week."""
-    described = (await client.describe_time_to_live(TableName=name))["TimeToLiveDescription"]
-    if described.get("TimeToLiveStatus") in ("ENABLED", "ENABLING"):
-        if described.get("AttributeName") != TTL_ATTRIBUTE:
-            raise CannotKeep(f"table {name} removes by {described.get('AttributeName')!r}, not by {TTL_ATTRIBUTE!r}")
-        return
-    wanted = {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}
-    await client.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)

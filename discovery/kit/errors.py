@@ -50,9 +50,13 @@ def error_response(
     return JSONResponse(body, status, dict(headers or {}))
 
 
+def refusal_response(error: Refusal) -> Response:
+    return error_response(error.status, error.code, error.message, param=error.param, headers=error.headers)
+
+
 async def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    return error_response(error.status, error.code, error.message, param=error.param, headers=error.headers)
+    return refusal_response(error)
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:

@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from discovery.kit.errors import Refusal, error_response, on_failure, on_http_exception, on_refusal
+from discovery.kit.errors import Refusal, error_response, on_failure, on_http_exception, on_refusal, refusal_response
 from discovery.kit.tasks import background
 
 MIB = 1024 * 1024
@@ -87,9 +87,10 @@ def health_routes(not_ready: Callable[[], str | None]) -> list[BaseRoute]:
 class BodyLimit:
     """Refuses request bodies over `limit` bytes: by their declared length at once, else when they pass it."""
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    def __init__(self, app: ASGIApp, limit: int, answer: Callable[[Refusal], Response] = refusal_response) -> None:
         self._app = app
         self._limit = limit
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -100,7 +101,7 @@ class BodyLimit:
         # The HTTP parser has seen to it that this is a number.
         if int(declared) > self._limit:
             # The connection stays open: closed with unread bytes in it, it would be reset and the answer lost.
-            await error_response(413, too_large.code, too_large.message)(scope, receive, send)
+            await self._answer(too_large)(scope, receive, send)
             return
         seen = 0
 

@@ -2,7 +2,7 @@
 
 Owns the connection. Its typed models and its watch are not used: they block the loop and hang on half-open
 connections. Every answer is closed on every path; foreign exceptions become `Unreachable` or `BadKubeConfig` here.
-Reads only: there is no way to write through this module.
+Reads only: whoever has nothing but this module cannot write (`discovery.kube.writes` can).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import binascii
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, Self
 
 import aiohttp
 import yaml
@@ -105,7 +106,7 @@ class KubeClient:
     def __repr__(self) -> str:
         return f"<KubeClient {self._access} {'open' if self._api else 'closed'}>"
 
-    async def __aenter__(self) -> KubeClient:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -133,14 +134,22 @@ class KubeClient:
     async def get(self, path: str, query: Query) -> AsyncIterator[Answer]:
         """The answer to a GET, whatever its status; closed when the block is left. There is no limit of time but the
         one for connecting: whoever asks knows how long an answer may take. Raises Unreachable, BadKubeConfig."""
+        async with self._exchange("GET", path, query, {}, None) as answer:
+            yield answer
+
+    @asynccontextmanager
+    async def _exchange(
+        self, method: str, path: str, query: Query, headers: Mapping[str, str], body: Any
+    ) -> AsyncIterator[Answer]:
         await self.open()
         assert self._api is not None
         try:
             raw = await self._api.call_api(
                 path,
-                "GET",
+                method,
                 query_params=list(query),
-                header_params=dict(_HEADERS),
+                header_params={**_HEADERS, **headers},
+                body=body,
                 auth_settings=["BearerToken"],
                 response_types_map={},
                 _preload_content=False,

@@ -5,6 +5,8 @@ Pure. Foreign exceptions are turned into these at the seam (`discovery.kube.clie
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from discovery.errors import DiscoveryError
 
 
@@ -22,3 +24,27 @@ class Unreachable(KubeError):
 
 class NotAnAnswer(KubeError):
     """Bytes that no API server would send: HTML, half of JSON, a list without a version."""
+
+
+class Refusal(StrEnum):
+    """Why an API server did not do what was asked: a closed set, for decisions and metrics."""
+
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    """Another object, another version, or one that is there already."""
+    INVALID = "invalid"
+    FORBIDDEN = "forbidden"
+    TERMINATING = "namespace_terminating"
+    UNAUTHORIZED = "unauthorized"
+    THROTTLED = "throttled"
+    SERVER = "server"
+
+
+class Refused(KubeError):
+    """The server answered, and the answer is no. `message` is the server's own."""
+
+    def __init__(self, refusal: Refusal, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(f"{refusal}: {message}")
+        self.refusal = refusal
+        self.message = message
+        self.retry_after_s = retry_after_s

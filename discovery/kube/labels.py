@@ -25,5 +25,12 @@ KARMADA_PROVISION_CLUSTER: Final = "endpointslice.karmada.io/provision-cluster"
 # Submariner: where the slice was exported from; its broker namespace holds second copies
 SUBMARINER_SOURCE_NAMESPACE: Final = "lighthouse.submariner.io/sourceNamespace"
 
-# Ours
+# Ours: every name under dynamo.nvidia.com/ stands here
+MCS_EXPORT: Final = "dynamo.nvidia.com/mcs-export"
+MCS_OURS: Final = "dynamo.nvidia.com/mcs-managed-by"
+MCS_CLUSTERSET: Final = "dynamo.nvidia.com/mcs-clusterset"
+MCS_SOURCES: Final = "dynamo.nvidia.com/mcs-sources"
+"""On a ServiceImport: every cluster whose export of it may still stand, also those that are silent now."""
+MCS_FINALIZER: Final = "dynamo.nvidia.com/mcs-service-export"
+MCS_RESERVED: Final = "dynamo.nvidia.com/mcs-"
 STALE_SINCE: Final = "dynamo.nvidia.com/stale-since"

@@ -108,8 +108,6 @@ def _warnings(fleet: Fleet, settings: Settings) -> Iterator[str]:
         yield "ingress.allow_from: is empty; no pod may call the ingress"
     if ingress_config.DIRECTORY not in (settings.discovery.urls or ()):
         yield f"{fleet.ingress.config}: discovery.urls lacks {ingress_config.DIRECTORY}, the directory beside it"
-    if fleet.mcs is not None:
-        yield "mcs: the image of this version holds neither mcs-registry nor mcs-controller; name one that does"
     for url in [fleet.egress.otlp, None if fleet.mcs is None else fleet.mcs.registry.url]:
         if url is not None and any(c.isalpha() or c == ":" for c in split(url)[0]):
             yield f"{url}: is no IPv4 address; any address may be reached at its port"

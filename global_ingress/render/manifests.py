@@ -153,12 +153,12 @@ def _discovery(fleet: Fleet, cluster: Cluster) -> list[Object]:
 
 def _registry(fleet: Fleet, mcs: Mcs) -> list[Object]:
     given = mcs.registry
-    command = [REGISTRY, "--http-listen", "0.0.0.0:8080", "--grpc-listen", "0.0.0.0:9090", "--store", given.store]
+    command = [REGISTRY, "--http-listen", "0.0.0.0:8080", "--store", given.store]
     command += ["--tokens-file", "/etc/mcs/tokens/tokens.yaml"]
     if given.store == "dynamodb" and given.table is not None:
         command += ["--dynamodb-table", given.table]
         command += [] if given.region is None else ["--dynamodb-region", given.region]
-    ports = {"http": net.HTTP, "grpc": net.GRPC}
+    ports = {"http": net.HTTP}
     tokens = secret_volume("tokens", "/etc/mcs/tokens", given.tokens_secret)
     work = Workload(REGISTRY, given.replicas, command, ports, "http", given.resources, [tokens])
     addresses = net.everywhere(fleet)
@@ -179,13 +179,13 @@ def _controller(fleet: Fleet, cluster: Cluster, mcs: Mcs) -> list[Object]:
     given = mcs.controller
     command = [CONTROLLER, "--registry", mcs.registry.url, "--cluster-id", cluster.id, "--region", cluster.region]
     command += ["--clusterset", fleet.name, "--stale-endpoints", "keep", "--leader-elect"]
-    command += ["--token-file", "/etc/mcs/token/token", "--listen", "0.0.0.0:8080"]
+    command += ["--registry-token-file", "/etc/mcs/token/token", "--listen", "0.0.0.0:8080"]
     token = secret_volume("token", "/etc/mcs/token", given.token_secret)
     ports = {"http": net.HTTP}
     work = Workload(CONTROLLER, given.replicas, command, ports, "http", given.resources, [token], api_token=True)
     outbound = [net.api_server(cluster), net.url_rule(mcs.registry.url)]
     if mcs.registry.cluster == cluster.id:
-        outbound.append(net.rule("to", [net.pods(fleet, REGISTRY)], [net.HTTP, net.GRPC]))
+        outbound.append(net.rule("to", [net.pods(fleet, REGISTRY)], [net.HTTP]))
     return [
         account(fleet, CONTROLLER),
         *rbac.controller(fleet),

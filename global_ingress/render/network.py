@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from global_ingress.render.fleet import Cluster, Fleet
 from global_ingress.render.objects import Object, made, selector
 
-DATA, ADMIN, HTTP, GRPC = 8000, 9090, 8080, 9090
+DATA, ADMIN, HTTP = 8000, 9090, 8080
 API_SERVER_PORTS = (443, 6443)
 NODE_LOCAL_DNS = "169.254.20.10/32"
 _NAMESPACE = "kubernetes.io/metadata.name"

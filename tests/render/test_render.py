@@ -92,7 +92,6 @@ def test_the_bundle_tells_the_digest_of_every_file_and_of_the_fleet() -> None:
 def test_what_is_more_open_than_one_may_think_is_a_warning() -> None:
     assert json.loads(made(FLEETS["example"])["bundle.json"])["warnings"] == [
         "clusters: oregon has no api_server_cidr; any address may be reached at 443 and 6443",
-        "mcs: the image of this version holds neither mcs-registry nor mcs-controller; name one that does",
     ]
     warned = json.loads(made(LEAST, "discovery: {urls: ['http://elsewhere:1']}\n")["bundle.json"])["warnings"]
     assert [line.partition(":")[0] for line in warned] == [

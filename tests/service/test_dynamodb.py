@@ -18,7 +18,8 @@ from discovery.directory.items import encode_item, key_of  # noqa: E402
 from discovery.directory.registered import Policy, RegisteredSource  # noqa: E402
 from discovery.directory.registration_store import CannotKeep, StoreUnavailable, TooLarge  # noqa: E402
 from discovery.directory.registrations import Registration, Superseded  # noqa: E402
-from discovery.directory.store_dynamodb import DynamoStore, Table, client_of, create_table  # noqa: E402
+from discovery.directory.store_dynamodb import DynamoStore, create_table  # noqa: E402
+from discovery.dynamodb import Table, client_of  # noqa: E402
 from discovery.identity import PoolKey  # noqa: E402
 from discovery.kit.clock import SystemClock  # noqa: E402
 from discovery.kit.tasks import background  # noqa: E402

@@ -1,0 +1,139 @@
+"""The registry, put together: store, service, tokens, HTTP; and how it starts and ends.
+
+Owns the wiring and the exit code: 0 when it was asked to stop, 1 when it cannot start or go on. A store that is away at
+the start is waited for; the tokens file is read again every second, and one that is broken changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from starlette.requests import Request
+
+from discovery.errors import CannotKeep
+from discovery.kit.backoff import SYSTEM_CHANCE
+from discovery.kit.clock import SYSTEM_CLOCK
+from discovery.kit.log import logger
+from discovery.kit.metrics import Metrics
+from discovery.kit.service import CannotServe, Tls, serve, stop_on_signals
+from discovery.kit.tasks import background
+from discovery.mcs.registry_settings import Settings
+from discovery.mcs.rest import Rest
+from discovery.mcs.service import RegistryService, Rules
+from discovery.mcs.store import Store
+from discovery.mcs.store_memory import MemoryStore
+from discovery.mcs.tokens import BadTokens, Tokens, parse_tokens
+
+_log = logger(__name__)
+
+
+class TokensFile:
+    """`tokens` is the last good content."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self.tokens = Tokens(())
+        self.fault: str | None = None
+
+    def load(self) -> None:
+        """Raises BadTokens, with the path."""
+        try:
+            self.tokens = parse_tokens(self._path.read_bytes())
+        except OSError as error:
+            raise BadTokens(f"{self._path}: cannot be read: {error.strerror or error}") from error
+        except BadTokens as error:
+            raise BadTokens(f"{self._path}: {error}") from None
+
+    async def run(self) -> None:
+        while True:
+            await SYSTEM_CLOCK.sleep(1.0)
+            try:
+                await asyncio.to_thread(self.load)
+            except BadTokens as error:
+                if self.fault != str(error):
+                    _log.error("tokens file is broken, its last good tokens stay", reason=str(error))
+                self.fault = str(error)
+            else:
+                self.fault = None
+
+
+@asynccontextmanager
+async def _store(settings: Settings) -> AsyncIterator[Store]:
+    """Raises CannotKeep."""
+    if settings.store == "memory":
+        yield MemoryStore()
+        return
+    try:
+        from discovery.dynamodb import Table, client_of
+        from discovery.mcs.store_dynamodb import DynamoStore
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("aiobotocore", "botocore"):
+            raise
+        raise CannotKeep("DynamoDB needs the extra: pip install 'global-ingress[dynamodb]'") from error
+    table = Table(str(settings.dynamodb_table), settings.dynamodb_region, settings.dynamodb_endpoint)
+    async with client_of(table) as client:
+        yield DynamoStore(client, table.name, settings.clusterset, SYSTEM_CLOCK)
+
+
+def _declare(metrics: Metrics, service: RegistryService) -> None:
+    prefix = "dynamo_mcs_registry"
+    metrics.gauge(f"{prefix}_ready", "1 once the store was read", lambda: service.ready)
+    metrics.gauge(f"{prefix}_complete", "1 while no known cluster is missing", lambda: service.complete)
+    metrics.gauge(f"{prefix}_store_away_seconds", "Since the store has not answered", lambda: service.stale_for_s)
+    metrics.gauge(f"{prefix}_watchers", "Open watches", lambda: len(service.watchers))
+    metrics.gauge(f"{prefix}_clusters", "Clusters known", lambda: len(service.board.knowledge.clusters))
+    metrics.gauge(f"{prefix}_services", "Services exported", lambda: len(service.board.views))
+
+
+async def _serve(settings: Settings) -> int:
+    stop = asyncio.Event()
+    failures: list[Exception] = []
+
+    def fail(error: Exception) -> None:
+        failures.append(error)
+        stop.set()
+
+    tokens = TokensFile(settings.tokens_file) if settings.tokens_file else None
+
+    def allow(request: Request, cluster: str | None) -> None:
+        if tokens is not None:
+            tokens.tokens.require(request.headers.get("authorization"), cluster)
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(stop_on_signals(stop.set))
+        if tokens is not None:
+            tokens.load()
+            await stack.enter_async_context(background(tokens.run(), name="tokens file", on_failure=fail))
+        store = await stack.enter_async_context(_store(settings))
+        rules = Rules(ttl_ms=settings.lease_ttl, grace_ms=settings.grace, retention_ms=settings.export_retention)
+        service = RegistryService(store, SYSTEM_CLOCK, epoch=secrets.token_hex(8), rules=rules, chance=SYSTEM_CHANCE)
+        metrics = Metrics()
+        _declare(metrics, service)
+        await stack.enter_async_context(background(service.run(), name="registry", on_failure=fail))
+        rest = Rest(service, allow, metrics, lambda: None if service.ready else "The store has not been read yet.")
+        tls = None
+        if settings.tls_cert_file and settings.tls_key_file:
+            tls = Tls(Path(settings.tls_cert_file), Path(settings.tls_key_file))
+        bound = await stack.enter_async_context(
+            serve(rest.app(), settings.host, settings.port, tls=tls, on_failure=fail)
+        )
+        # Before the listener drains: watches have no end of their own.
+        stack.callback(service.close)
+        _log.info("listening", url=bound.url, store=settings.store, tokens=tokens is not None)
+        await stop.wait()
+        _log.info("stopping", watchers=len(service.watchers))
+    return 1 if failures else 0
+
+
+async def serve_registry(settings: Settings) -> int:
+    """Run it in this loop; what keeps it from starting is one line on standard error and 1."""
+    try:
+        return await _serve(settings)
+    except (BadTokens, CannotKeep, CannotServe) as error:
+        print(f"mcs-registry: {error}", file=sys.stderr)
+        return 1

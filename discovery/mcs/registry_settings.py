@@ -1,0 +1,86 @@
+"""The registry's settings, checked: everything that is wrong at once.
+
+Pure. Refuses to be reached from elsewhere by anybody: without tokens it listens on loopback, unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"(\d{1,9})(ms|s|m|h)", re.ASCII)
+_DURATIONS = ("lease_ttl", "grace", "export_retention")
+_CHOICES = {
+    "store": ("memory", "dynamodb"),
+    "log_format": ("auto", "json", "text"),
+    "log_level": ("debug", "info", "warning", "error"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Durations in milliseconds."""
+
+    host: str
+    port: int
+    store: str
+    clusterset: str
+    dynamodb_table: str | None
+    dynamodb_region: str | None
+    dynamodb_endpoint: str | None
+    lease_ttl: int
+    grace: int
+    export_retention: int
+    tokens_file: str | None
+    tls_cert_file: str | None
+    tls_key_file: str | None
+    log_format: Any
+    log_level: Any
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check(given: Mapping[str, Any]) -> Settings | list[str]:
+    """The settings, or a line for everything that is wrong."""
+    faults: list[str] = []
+    values = dict(given)
+    for name, allowed in _CHOICES.items():
+        if values[name] not in allowed:
+            faults.append(f"{_flag(name)}: {values[name]!r} is not one of {', '.join(allowed)}")
+    for name in _DURATIONS:
+        found = _DURATION.fullmatch(values[name])
+        values[name] = int(found[1]) * _UNITS[found[2]] if found else 0
+        if found is None:
+            faults.append(f"{_flag(name)}: {given[name]!r} is not a duration, as 500ms, 30s, 10m or 24h")
+    if values["lease_ttl"] < 100:
+        faults.append("--lease-ttl must be 100ms or longer")
+    default = "0.0.0.0:8080" if given["tokens_file"] else "127.0.0.1:8080"
+    host, _, port = (values.pop("http_listen") or default).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
+        faults.append("--http-listen is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
+    elif not is_loopback(host) and not given["tokens_file"] and not given["insecure"]:
+        faults.append(f"--http-listen {host}: anybody could write; give --tokens-file, or --insecure to allow it")
+    if (given["tls_cert_file"] is None) != (given["tls_key_file"] is None):
+        faults.append("--tls-cert-file and --tls-key-file: both or none")
+    if values["store"] == "dynamodb" and len(given["dynamodb_table"] or "") < 3:
+        faults.append("--store dynamodb needs --dynamodb-table, a name of at least 3 characters")
+    if not given["clusterset"] or "#" in given["clusterset"]:
+        faults.append("--clusterset is not a name without '#'")
+    if faults:
+        return faults
+    del values["insecure"]
+    return Settings(host=host, port=int(port), **values)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
