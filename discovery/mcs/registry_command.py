@@ -34,6 +34,10 @@ def registry(
         str | None,
         _flag("Default 127.0.0.1:8080; with --tokens-file 0.0.0.0:8080.", var="HTTP_LISTEN", metavar="HOST:PORT"),
     ] = None,
+    grpc_listen: Annotated[
+        str | None,
+        _flag("Serve gRPC here, as 127.0.0.1:9090; nowhere if not given.", var="GRPC_LISTEN", metavar="HOST:PORT"),
+    ] = None,
     store: Annotated[str, _flag("memory or dynamodb.", var="STORE", metavar="STORE")] = "memory",
     clusterset: Annotated[
         str, _flag("Whose clusters these are, in a shared table.", var="CLUSTERSET", metavar="NAME")

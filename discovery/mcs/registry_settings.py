@@ -27,6 +27,9 @@ class Settings:
 
     host: str
     port: int
+    grpc_host: str | None
+    """None: no gRPC."""
+    grpc_port: int
     store: str
     clusterset: str
     dynamodb_table: str | None
@@ -64,12 +67,11 @@ def check(given: Mapping[str, Any]) -> Settings | list[str]:
     if values["lease_ttl"] < 100:
         faults.append("--lease-ttl must be 100ms or longer")
     default = "0.0.0.0:8080" if given["tokens_file"] else "127.0.0.1:8080"
-    host, _, port = (values.pop("http_listen") or default).rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
-        faults.append("--http-listen is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
-    elif not is_loopback(host) and not given["tokens_file"] and not given["insecure"]:
-        faults.append(f"--http-listen {host}: anybody could write; give --tokens-file, or --insecure to allow it")
+    is_guarded = bool(given["tokens_file"] or given["insecure"])
+    host, port = _address("--http-listen", values.pop("http_listen") or default, is_guarded, faults)
+    grpc_host, grpc_port = None, 0
+    if grpc := values.pop("grpc_listen"):
+        grpc_host, grpc_port = _address("--grpc-listen", grpc, is_guarded, faults)
     if (given["tls_cert_file"] is None) != (given["tls_key_file"] is None):
         faults.append("--tls-cert-file and --tls-key-file: both or none")
     if values["store"] == "dynamodb" and len(given["dynamodb_table"] or "") < 3:
@@ -79,7 +81,18 @@ def check(given: Mapping[str, Any]) -> Settings | list[str]:
     if faults:
         return faults
     del values["insecure"]
-    return Settings(host=host, port=int(port), **values)
+    return Settings(host=host, port=port, grpc_host=grpc_host, grpc_port=grpc_port, **values)
+
+
+def _address(flag: str, text: str, is_guarded: bool, faults: list[str]) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
+        faults.append(f"{flag} is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
+        return host, 0
+    if not is_loopback(host) and not is_guarded:
+        faults.append(f"{flag} {host}: anybody could write; give --tokens-file, or --insecure to allow it")
+    return host, int(port)
 
 
 def _flag(name: str) -> str:

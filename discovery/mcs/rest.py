@@ -6,10 +6,9 @@ bodies over 1 MiB and whoever `allow` refuses. Every error is `{code, reason, me
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -24,7 +23,7 @@ from discovery.kit.metrics import CONTENT_TYPE, Metrics
 from discovery.kit.service import BodyLimit, health_routes
 from discovery.mcs import checks, wire
 from discovery.mcs.model import Announcement, EndpointSet, Event, Export, ServiceKey, Stamp, StatusChanged
-from discovery.mcs.registry import Reason, Refused, Registry, Unreachable
+from discovery.mcs.registry import Allow, Reason, Refused, Served, Unreachable
 
 BODY_LIMIT: Final = 1024 * 1024
 STATUS: Final = {
@@ -42,25 +41,8 @@ STATUS: Final = {
     Reason.TIMEOUT: 504,
 }
 _STREAM: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
-_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 T = TypeVar("T")
-Allow = Callable[[Request, str | None], None]
-"""Raises Refused unless the request may write this cluster, or read (None)."""
-
-
-class Served(Registry, Protocol):
-    """What the service says of itself beside the registry's calls."""
-
-    @property
-    def revision(self) -> str: ...
-
-    @property
-    def complete(self) -> bool: ...
-
-    def require_visible(self, revision: str) -> None: ...
-
-    def exports(self, cluster: str) -> tuple[Export, ...]: ...
 
 
 class _SyncEnd(msgspec.Struct, forbid_unknown_fields=True):
@@ -185,9 +167,9 @@ class Rest:
         async def counted(request: Request) -> Response:
             try:
                 if method == "GET":
-                    self._allow(request, None)
+                    self._allow(request.headers.get("authorization"), None)
                     if wanted := request.query_params.get("minRevision"):
-                        self._registry.require_visible(wanted)
+                        await self._registry.wait_visible(wanted)
                 answer = await call(request)
             except Refused as error:
                 answer = refused_response(error)
@@ -205,7 +187,7 @@ class Rest:
     def _own(self, request: Request) -> str:
         cluster: str = request.path_params["cluster"]
         checks.cluster_id(cluster)
-        self._allow(request, cluster)
+        self._allow(request.headers.get("authorization"), cluster)
         return cluster
 
     def _stamp(self, request: Request) -> Stamp:
@@ -251,8 +233,7 @@ class Rest:
             end = msgspec.json.decode(await request.body(), type=_SyncEnd)
         except msgspec.DecodeError as error:
             raise Refused(Reason.INVALID, str(error), field="body") from None
-        if end.count < 0 or not _DIGEST.fullmatch(end.digest):
-            raise Refused(Reason.INVALID, "needs a count from 0 and a digest of 32 hex digits", field="digest")
+        checks.sync_end(end.count, end.digest)
         return _json({"revision": await self._registry.sync_complete(stamp, end.count, end.digest)})
 
     # Reading

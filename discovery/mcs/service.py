@@ -38,10 +38,14 @@ from discovery.mcs.writing import Writing
 
 _log = logger(__name__)
 
+_LOOK_MS: Final = 20
+"""How often a reader who waits for a revision looks for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Milliseconds. `poll_ms`: how often the store is read. `max_stale_ms`: how long lists answer without it."""
+    """Milliseconds. `poll_ms`: how often the store is read. `max_stale_ms`: how long lists answer without it.
+    `visible_ms`: how long a read waits for a revision."""
 
     ttl_ms: int = 30_000
     grace_ms: int = GRACE_MS
@@ -49,6 +53,7 @@ class Rules:
     poll_ms: int = 1_000
     bookmark_ms: int = 10_000
     max_stale_ms: int = 600_000
+    visible_ms: int = 2_000
 
     @property
     def warmup_ms(self) -> int:
@@ -268,10 +273,13 @@ class RegistryService:
         found = (known.visible(key) for key in sorted(known.items))
         return tuple(value for value in found if isinstance(value, Export))
 
-    def require_visible(self, revision: str) -> None:
-        """Return when `revision` can be seen here (C45): whatever this replica has answered can be. Refused TIMEOUT for
-        one that another replica gave, or an earlier life of this one."""
+    async def wait_visible(self, revision: str) -> None:
+        """Return when `revision` can be seen here (C45); wait for it as long as the rules say. Refused TIMEOUT then,
+        and at once for one that another replica gave, or an earlier life of this one: it never comes."""
         wanted = self.board.counter_of(revision)
+        until = self.following.mono_ms() + self.rules.visible_ms
+        while wanted is not None and wanted > self.board.counter and self.following.mono_ms() < until:
+            await self._clock.sleep(_LOOK_MS / 1000)
         if wanted is None or wanted > self.board.counter:
             raise Refused(
                 Reason.TIMEOUT, f"revision {revision} cannot be seen on this replica, which is at {self.board.revision}"
