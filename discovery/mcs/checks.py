@@ -19,8 +19,14 @@ LONGEST_WORDS: Final = 64 * 1024
 """Of all labels, or annotations, together."""
 LONGEST_TEXT: Final = 253
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_ONE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL = re.compile(_ONE)
+_SUBDOMAIN = re.compile(rf"{_PART}(\.{_PART})*")
+# The same, as a schema says it.
+LABEL_PATTERN: Final = f"^{_ONE}$"
+CLUSTER_PATTERN: Final = rf"^{_ONE}(\.{_ONE})?$"
+SUBDOMAIN_PATTERN: Final = f"^{_SUBDOMAIN.pattern}$"
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _AFFINITIES: Final = ("None", "ClientIP")

@@ -11,6 +11,7 @@ import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 from discovery.errors import CannotKeep
@@ -89,6 +90,16 @@ def _declare(metrics: Metrics, service: RegistryService) -> None:
     metrics.gauge(f"{prefix}_services", "Services exported", lambda: len(service.board.views))
 
 
+def _not_ready(service: RegistryService) -> str | None:
+    return None if service.ready else "The store has not been read yet."
+
+
+def _tls(settings: Settings) -> Tls | None:
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        return None
+    return Tls(Path(settings.tls_cert_file), Path(settings.tls_key_file))
+
+
 @asynccontextmanager
 async def _grpc(
     settings: Settings,
@@ -141,10 +152,8 @@ async def _serve(settings: Settings) -> int:
         metrics = Metrics()
         _declare(metrics, service)
         await stack.enter_async_context(background(service.run(), name="registry", on_failure=fail))
-        rest = Rest(service, allow, metrics, lambda: None if service.ready else "The store has not been read yet.")
-        tls = None
-        if settings.tls_cert_file and settings.tls_key_file:
-            tls = Tls(Path(settings.tls_cert_file), Path(settings.tls_key_file))
+        tls = _tls(settings)
+        rest = Rest(service, allow, metrics, lambda: _not_ready(service), release=version("global-ingress"))
         bound = await stack.enter_async_context(
             serve(rest.app(), settings.host, settings.port, tls=tls, on_failure=fail)
         )

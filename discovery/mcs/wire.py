@@ -296,11 +296,13 @@ def write_registration(value: Registration) -> Json:
 
 
 def read_registration(value: Any) -> Registration:
-    told = read(_Registration, value, strict=False)
+    told = read(Registered, value, strict=False)
     return Registration(read_session(told.cluster, told.session, "session"), told.epoch, told.now_ms, told.ttl_ms)
 
 
-class _Registration(NamedTuple):
+class Registered(NamedTuple):
+    """The answer to a registration, as it is sent."""
+
     cluster: str
     session: str
     epoch: str

@@ -21,10 +21,11 @@ from discovery.kit.testing import VirtualClock
 from discovery.mcs import messages, wire
 from discovery.mcs.digest import digest
 from discovery.mcs.model import Announcement, Endpoint, EndpointSet, Export, Import, ServicePort, ServiceType, Term
+from discovery.mcs.openapi import STATUS
 from discovery.mcs.proto import registry_pb2 as pb
 from discovery.mcs.proto import registry_pb2_grpc
 from discovery.mcs.registry import Reason, Refused, Served
-from discovery.mcs.rest import STATUS, Rest
+from discovery.mcs.rest import Rest
 from discovery.mcs.rpc import CODES, Rpc
 from discovery.mcs.rpc_server import serve_rpc
 from discovery.mcs.service import RegistryService
