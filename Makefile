@@ -88,6 +88,7 @@ docs: $(VENV)/.ok  ## make settings.md, metrics.md, cli.md and the settings' sch
 	$(BIN)/python -m global_ingress.proxy.settings_docs > docs/settings.md
 	$(BIN)/global-ingress schema > examples/ingress.schema.json
 	$(BIN)/python -m global_ingress.proxy.metrics_docs > docs/metrics.md
+	$(BIN)/python -m discovery.mcs.metrics_docs > docs/mcs/metrics.md
 	$(BIN)/python -m global_ingress.cli_docs > docs/cli.md
 
 proto: $(VENV)/.ok  ## make the code of the registry's gRPC API from registry.proto

@@ -22,6 +22,7 @@ from discovery.kit.metrics import Metrics
 from discovery.kit.service import CannotServe, Tls, serve, stop_on_signals
 from discovery.kit.tasks import background
 from discovery.mcs.registry import Allow
+from discovery.mcs.registry_metrics import declare
 from discovery.mcs.registry_settings import Settings
 from discovery.mcs.rest import Rest
 from discovery.mcs.service import RegistryService, Rules
@@ -80,14 +81,13 @@ async def _store(settings: Settings) -> AsyncIterator[Store]:
         yield DynamoStore(client, table.name, settings.clusterset, SYSTEM_CLOCK)
 
 
-def _declare(metrics: Metrics, service: RegistryService) -> None:
-    prefix = "dynamo_mcs_registry"
-    metrics.gauge(f"{prefix}_ready", "1 once the store was read", lambda: service.ready)
-    metrics.gauge(f"{prefix}_complete", "1 while no known cluster is missing", lambda: service.complete)
-    metrics.gauge(f"{prefix}_store_away_seconds", "Since the store has not answered", lambda: service.stale_for_s)
-    metrics.gauge(f"{prefix}_watchers", "Open watches", lambda: len(service.watchers))
-    metrics.gauge(f"{prefix}_clusters", "Clusters known", lambda: len(service.board.knowledge.clusters))
-    metrics.gauge(f"{prefix}_services", "Services exported", lambda: len(service.board.views))
+def _rules(settings: Settings) -> Rules:
+    return Rules(
+        ttl_ms=settings.lease_ttl,
+        grace_ms=settings.grace,
+        retention_ms=settings.export_retention,
+        queue_bytes=settings.watch_queue,
+    )
 
 
 def _not_ready(service: RegistryService) -> str | None:
@@ -147,10 +147,10 @@ async def _serve(settings: Settings) -> int:
             tokens.load()
             await stack.enter_async_context(background(tokens.run(), name="tokens file", on_failure=fail))
         store = await stack.enter_async_context(_store(settings))
-        rules = Rules(ttl_ms=settings.lease_ttl, grace_ms=settings.grace, retention_ms=settings.export_retention)
+        rules = _rules(settings)
         service = RegistryService(store, SYSTEM_CLOCK, epoch=secrets.token_hex(8), rules=rules, chance=SYSTEM_CHANCE)
         metrics = Metrics()
-        _declare(metrics, service)
+        declare(metrics, service)
         await stack.enter_async_context(background(service.run(), name="registry", on_failure=fail))
         tls = _tls(settings)
         rest = Rest(service, allow, metrics, lambda: _not_ready(service), release=version("global-ingress"))

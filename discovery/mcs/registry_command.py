@@ -52,6 +52,10 @@ def registry(
     export_retention: Annotated[
         str, _flag("How long a silent cluster's exports stand.", var="EXPORT_RETENTION", metavar="DURATION")
     ] = "24h",
+    watch_queue: Annotated[
+        str,
+        _flag("The most that may wait for one watch before it starts over.", var="WATCH_QUEUE", metavar="SIZE"),
+    ] = "64MiB",
     tokens_file: Annotated[
         str | None,
         _flag("Digests of tokens and the clusters each may write.", var="TOKENS_FILE", metavar="PATH"),

@@ -13,6 +13,7 @@ from typing import Any
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d{1,9})(ms|s|m|h)", re.ASCII)
+_SIZE = re.compile(r"(\d{1,6})(KiB|MiB)", re.ASCII)
 _DURATIONS = ("lease_ttl", "grace", "export_retention")
 _CHOICES = {
     "store": ("memory", "dynamodb"),
@@ -38,6 +39,8 @@ class Settings:
     lease_ttl: int
     grace: int
     export_retention: int
+    watch_queue: int
+    """Bytes."""
     tokens_file: str | None
     tls_cert_file: str | None
     tls_key_file: str | None
@@ -66,6 +69,7 @@ def check(given: Mapping[str, Any]) -> Settings | list[str]:
             faults.append(f"{_flag(name)}: {given[name]!r} is not a duration, as 500ms, 30s, 10m or 24h")
     if values["lease_ttl"] < 100:
         faults.append("--lease-ttl must be 100ms or longer")
+    values["watch_queue"] = _size(given["watch_queue"], faults)
     default = "0.0.0.0:8080" if given["tokens_file"] else "127.0.0.1:8080"
     is_guarded = bool(given["tokens_file"] or given["insecure"])
     host, port = _address("--http-listen", values.pop("http_listen") or default, is_guarded, faults)
@@ -82,6 +86,17 @@ def check(given: Mapping[str, Any]) -> Settings | list[str]:
         return faults
     del values["insecure"]
     return Settings(host=host, port=port, grpc_host=grpc_host, grpc_port=grpc_port, **values)
+
+
+def _size(text: str, faults: list[str]) -> int:
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        faults.append(f"--watch-queue: {text!r} is not a size, as 64MiB or 512KiB")
+        return 0
+    size = int(found[1]) * (1024 if found[2] == "KiB" else 1024 * 1024)
+    if not 64 * 1024 <= size <= 1024**3:
+        faults.append("--watch-queue is from 64KiB to 1024MiB")
+    return size
 
 
 def _address(flag: str, text: str, is_guarded: bool, faults: list[str]) -> tuple[str, int]:

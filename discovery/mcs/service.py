@@ -33,11 +33,12 @@ from discovery.mcs.model import (
 )
 from discovery.mcs.registry import Reason, Refused, Unreachable
 from discovery.mcs.store import ClusterRecord, Removed, Store, StoreAway
-from discovery.mcs.watchers import Watcher, Watchers
+from discovery.mcs.watchers import MIB, Watcher, Watchers
 from discovery.mcs.writing import Writing
 
 _log = logger(__name__)
 
+_FUTURE_MS: Final = 5 * 60_000
 _LOOK_MS: Final = 20
 """How often a reader who waits for a revision looks for it."""
 
@@ -45,7 +46,7 @@ _LOOK_MS: Final = 20
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Milliseconds. `poll_ms`: how often the store is read. `max_stale_ms`: how long lists answer without it.
-    `visible_ms`: how long a read waits for a revision."""
+    `visible_ms`: how long a read waits for a revision. `queue_keys`, `queue_bytes`: what may wait for one watcher."""
 
     ttl_ms: int = 30_000
     grace_ms: int = GRACE_MS
@@ -54,6 +55,8 @@ class Rules:
     bookmark_ms: int = 10_000
     max_stale_ms: int = 600_000
     visible_ms: int = 2_000
+    queue_keys: int = 10_000
+    queue_bytes: int = 64 * MIB
 
     @property
     def warmup_ms(self) -> int:
@@ -70,7 +73,10 @@ class RegistryService:
     def __init__(self, store: Store, clock: Clock, *, epoch: str, rules: Rules = DEFAULTS, chance: Chance) -> None:
         self.rules = rules
         self.board = Board(epoch, Leases(rules.grace_ms), retention_ms=rules.retention_ms)
-        self.watchers = Watchers()
+        self.watchers = Watchers(keys=rules.queue_keys, size=rules.queue_bytes)
+        self.mass_expiries = 0
+        """How often so many leases ended at once that the fault seemed ours (C34)."""
+        self.exports_from_the_future = 0
         self.following = Following(store, self.board, clock)
         self._store = store
         self._clock = clock
@@ -160,6 +166,7 @@ class RegistryService:
             events, verdict = self.board.refresh(self.now_ms(), self.following.mono_ms())
             self._next_expiry_ms = verdict.next_ms
             if verdict.spared:
+                self.mass_expiries += 1
                 _log.warning("many leases end at once, the fault may be ours", spared=sorted(verdict.spared))
             self.watchers.tell(events)
         if not self.complete:
@@ -221,6 +228,16 @@ class RegistryService:
 
     async def put_export(self, stamp: Stamp, export: Export) -> str:
         self._require_ready()
+        ahead_ms = export.exported_ms - self.now_ms()
+        if ahead_ms > _FUTURE_MS:
+            # It is used: precedence is by what the API servers say, and those must agree (C3).
+            self.exports_from_the_future += 1
+            _log.warning(
+                "export was made in the future, is a clock wrong?",
+                cluster=export.cluster,
+                service=str(export.service),
+                ahead_s=ahead_ms // 1000,
+            )
         return await self._writing.put_export(stamp, export)
 
     async def delete_export(self, stamp: Stamp, service: ServiceKey) -> str:

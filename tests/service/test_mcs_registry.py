@@ -218,6 +218,10 @@ async def test_a_watch_ends_when_the_registry_does() -> None:
     ("flags", "said"),
     [
         (["--http-listen", "0.0.0.0:0"], "anybody could write"),
+        (["--grpc-listen", "0.0.0.0:0"], "--grpc-listen 0.0.0.0: anybody could write"),
+        (["--grpc-listen", "nowhere"], "--grpc-listen is not HOST:PORT"),
+        (["--watch-queue", "much"], "--watch-queue: 'much' is not a size"),
+        (["--watch-queue", "63KiB"], "--watch-queue is from 64KiB"),
         (["--lease-ttl", "soon"], "--lease-ttl: 'soon' is not a duration"),
         (["--store", "dynamodb"], "needs --dynamodb-table"),
         (["--tls-cert-file", "x"], "both or none"),
