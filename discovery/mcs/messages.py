@@ -196,6 +196,7 @@ def write_registration(value: Registration) -> Mapping[str, Any]:
         "epoch": value.epoch,
         "now": _write_moment(value.now_ms),
         "ttl_ms": value.ttl_ms,
+        "renew_ms": value.renew_ms,
     }
 
 

@@ -84,6 +84,7 @@ async def _store(settings: Settings) -> AsyncIterator[Store]:
 def _rules(settings: Settings) -> Rules:
     return Rules(
         ttl_ms=settings.lease_ttl,
+        renew_ms=settings.renew,
         grace_ms=settings.grace,
         retention_ms=settings.export_retention,
         queue_bytes=settings.watch_queue,

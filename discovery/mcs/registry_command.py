@@ -48,6 +48,10 @@ def registry(
         str | None, _flag("Where, if not at AWS.", var="DYNAMODB_ENDPOINT", metavar="URL")
     ] = None,
     lease_ttl: Annotated[str, _flag("How long a cluster may be silent.", var="LEASE_TTL", metavar="DURATION")] = "30s",
+    renew: Annotated[
+        str | None,
+        _flag("How often a cluster renews its lease; a third of it if not given.", var="RENEW", metavar="DURATION"),
+    ] = None,
     grace: Annotated[str, _flag("And how much longer.", var="GRACE", metavar="DURATION")] = "5s",
     export_retention: Annotated[
         str, _flag("How long a silent cluster's exports stand.", var="EXPORT_RETENTION", metavar="DURATION")

@@ -14,7 +14,7 @@ from typing import Any
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d{1,9})(ms|s|m|h)", re.ASCII)
 _SIZE = re.compile(r"(\d{1,6})(KiB|MiB)", re.ASCII)
-_DURATIONS = ("lease_ttl", "grace", "export_retention")
+_DURATIONS = ("lease_ttl", "renew", "grace", "export_retention")
 _CHOICES = {
     "store": ("memory", "dynamodb"),
     "log_format": ("auto", "json", "text"),
@@ -37,6 +37,8 @@ class Settings:
     dynamodb_region: str | None
     dynamodb_endpoint: str | None
     lease_ttl: int
+    renew: int
+    """How often a cluster renews its lease; 0: each third of it."""
     grace: int
     export_retention: int
     watch_queue: int
@@ -63,12 +65,17 @@ def check(given: Mapping[str, Any]) -> Settings | list[str]:
         if values[name] not in allowed:
             faults.append(f"{_flag(name)}: {values[name]!r} is not one of {', '.join(allowed)}")
     for name in _DURATIONS:
+        if values[name] is None:
+            values[name] = 0
+            continue
         found = _DURATION.fullmatch(values[name])
         values[name] = int(found[1]) * _UNITS[found[2]] if found else 0
         if found is None:
             faults.append(f"{_flag(name)}: {given[name]!r} is not a duration, as 500ms, 30s, 10m or 24h")
     if values["lease_ttl"] < 100:
         faults.append("--lease-ttl must be 100ms or longer")
+    elif given["renew"] and not 0 < values["renew"] <= values["lease_ttl"] / 2:
+        faults.append("--renew: more than 0 and at most half of --lease-ttl, so that one that is lost ends no lease")
     values["watch_queue"] = _size(given["watch_queue"], faults)
     default = "0.0.0.0:8080" if given["tokens_file"] else "127.0.0.1:8080"
     is_guarded = bool(given["tokens_file"] or given["insecure"])

@@ -29,6 +29,7 @@ from discovery.mcs.model import (
     Import,
     Registration,
     ServiceKey,
+    Session,
     Stamp,
 )
 from discovery.mcs.registry import Reason, Refused, Unreachable
@@ -45,10 +46,12 @@ _LOOK_MS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Milliseconds. `poll_ms`: how often the store is read. `max_stale_ms`: how long lists answer without it.
-    `visible_ms`: how long a read waits for a revision. `queue_keys`, `queue_bytes`: what may wait for one watcher."""
+    """Milliseconds. `renew_ms`: how often a cluster renews its lease (0: a third of the ttl). `poll_ms`: how often the
+    store is read. `max_stale_ms`: how long lists answer without it. `visible_ms`: how long a read waits for a revision.
+    `queue_keys`, `queue_bytes`: what may wait for one watcher."""
 
     ttl_ms: int = 30_000
+    renew_ms: int = 0
     grace_ms: int = GRACE_MS
     retention_ms: int = 24 * 3_600_000
     poll_ms: int = 1_000
@@ -203,12 +206,15 @@ class RegistryService:
     async def register(self, cluster: Announcement) -> Registration:
         self._require_ready()
         session, ttl_ms = await self._writing.register(cluster)
-        return Registration(session, self.board.epoch, self.now_ms(), ttl_ms)
+        return self._registration(session, ttl_ms)
 
     async def renew(self, stamp: Stamp) -> Registration:
         self._require_ready()
         ttl_ms = await self._writing.renew(stamp)
-        return Registration(stamp.session, self.board.epoch, self.now_ms(), ttl_ms)
+        return self._registration(stamp.session, ttl_ms)
+
+    def _registration(self, session: Session, ttl_ms: int) -> Registration:
+        return Registration(session, self.board.epoch, self.now_ms(), ttl_ms, self.rules.renew_ms or ttl_ms // 3)
 
     async def leave(self, stamp: Stamp) -> str:
         self._require_ready()

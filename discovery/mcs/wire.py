@@ -292,12 +292,14 @@ def write_registration(value: Registration) -> Json:
         "epoch": value.epoch,
         "now": moment(value.now_ms),
         "ttlMs": value.ttl_ms,
+        "renewMs": value.renew_ms,
     }
 
 
 def read_registration(value: Any) -> Registration:
     told = read(Registered, value, strict=False)
-    return Registration(read_session(told.cluster, told.session, "session"), told.epoch, told.now_ms, told.ttl_ms)
+    session = read_session(told.cluster, told.session, "session")
+    return Registration(session, told.epoch, told.now_ms, told.ttl_ms, told.renew_ms)
 
 
 class Registered(NamedTuple):
@@ -308,3 +310,4 @@ class Registered(NamedTuple):
     epoch: str
     now_ms: int
     ttl_ms: int
+    renew_ms: int = 0

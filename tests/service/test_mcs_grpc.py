@@ -85,7 +85,7 @@ async def test_every_call_with_the_generated_client() -> None:
     ):
         caller = Caller(channel)
         registered = await caller.register()
-        assert (registered.cluster, registered.ttl_ms) == ("ohio", 30_000)
+        assert (registered.cluster, registered.ttl_ms, registered.renew_ms) == ("ohio", 30_000, 10_000)
         assert (await caller.call("Renew", pb.RenewRequest(stamp=caller.stamp()))).session == caller.session
         await caller.call("BeginSync", pb.BeginSyncRequest(stamp=caller.stamp()))
         put = pb.PutExportRequest(stamp=caller.stamp(), export=messages.write(EXPORT))

@@ -252,18 +252,20 @@ class RegisterRequest(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., uid: _Optional[str] = ..., region: _Optional[str] = ..., term: _Optional[_Union[Term, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
-    __slots__ = ("cluster", "session", "epoch", "now", "ttl_ms")
+    __slots__ = ("cluster", "session", "epoch", "now", "ttl_ms", "renew_ms")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     NOW_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    RENEW_MS_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     session: str
     epoch: str
     now: _timestamp_pb2.Timestamp
     ttl_ms: int
-    def __init__(self, cluster: _Optional[str] = ..., session: _Optional[str] = ..., epoch: _Optional[str] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
+    renew_ms: int
+    def __init__(self, cluster: _Optional[str] = ..., session: _Optional[str] = ..., epoch: _Optional[str] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ttl_ms: _Optional[int] = ..., renew_ms: _Optional[int] = ...) -> None: ...
 
 class RenewRequest(_message.Message):
     __slots__ = ("stamp",)
@@ -272,18 +274,20 @@ class RenewRequest(_message.Message):
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ...) -> None: ...
 
 class RenewResponse(_message.Message):
-    __slots__ = ("cluster", "session", "epoch", "now", "ttl_ms")
+    __slots__ = ("cluster", "session", "epoch", "now", "ttl_ms", "renew_ms")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     NOW_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    RENEW_MS_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     session: str
     epoch: str
     now: _timestamp_pb2.Timestamp
     ttl_ms: int
-    def __init__(self, cluster: _Optional[str] = ..., session: _Optional[str] = ..., epoch: _Optional[str] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
+    renew_ms: int
+    def __init__(self, cluster: _Optional[str] = ..., session: _Optional[str] = ..., epoch: _Optional[str] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ttl_ms: _Optional[int] = ..., renew_ms: _Optional[int] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
     __slots__ = ("stamp",)
