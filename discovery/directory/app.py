@@ -25,7 +25,6 @@ from discovery.directory.settings import Settings
 from discovery.directory.status import files_document, table_document
 from discovery.directory.store import Store
 from discovery.directory.taking import Taking, opened_store
-from discovery.directory.tokens import BadTokens
 from discovery.directory.watching import CannotWatch, watching
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from discovery.kit.log import logger
@@ -35,6 +34,7 @@ from discovery.kit.tasks import background
 from discovery.kube.errors import BadKubeConfig
 from discovery.pool import Router
 from discovery.slices import Slice
+from discovery.tokens import BadTokens
 from discovery.wire import SourceState
 
 _log = logger(__name__)

@@ -13,7 +13,7 @@ from enum import Enum
 
 from blake3 import blake3
 
-from discovery.directory.documents import BrokenFile, objects_in
+from discovery.documents import BrokenFile, objects_in
 from discovery.errors import MalformedSlice
 from discovery.slices import Slice, parse_slice
 

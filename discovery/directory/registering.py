@@ -16,13 +16,13 @@ from discovery.directory.addresses import Network
 from discovery.directory.registered import RegisteredSource
 from discovery.directory.registration_store import StoreUnavailable, TooLarge
 from discovery.directory.registrations import BadRegistration, Superseded, parse_registration
-from discovery.directory.tokens import Grant, Tokens, bearer
 from discovery.errors import MalformedKey
 from discovery.identity import PoolKey, checked_key
 from discovery.kit.errors import Refusal
 from discovery.kit.log import logger
 from discovery.kit.metrics import Counter
 from discovery.pool import Router
+from discovery.tokens import Grant, Tokens, bearer
 
 _log = logger(__name__)
 

@@ -14,13 +14,13 @@ from discovery.directory.registered import Policy, RegisteredSource
 from discovery.directory.registering import Registering
 from discovery.directory.registration_store import CannotKeep, MemoryStore, RegistrationStore
 from discovery.directory.settings import Settings
-from discovery.directory.tokens import Tokens
-from discovery.directory.tokens_file import TokensFile
 from discovery.kit.clock import Clock
 from discovery.kit.log import logger
 from discovery.kit.metrics import Metrics
 from discovery.kit.tasks import background
 from discovery.pool import Router
+from discovery.tokens import Tokens
+from discovery.tokens_file import TokensFile
 
 _log = logger(__name__)
 

@@ -28,39 +28,11 @@ from discovery.mcs.rest import Rest
 from discovery.mcs.service import RegistryService, Rules
 from discovery.mcs.store import Store
 from discovery.mcs.store_memory import MemoryStore
-from discovery.mcs.tokens import BadTokens, Tokens, parse_tokens
+from discovery.mcs.tokens import require
+from discovery.tokens import BadTokens
+from discovery.tokens_file import TokensFile
 
 _log = logger(__name__)
-
-
-class TokensFile:
-    """`tokens` is the last good content."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
-        self.tokens = Tokens(())
-        self.fault: str | None = None
-
-    def load(self) -> None:
-        """Raises BadTokens, with the path."""
-        try:
-            self.tokens = parse_tokens(self._path.read_bytes())
-        except OSError as error:
-            raise BadTokens(f"{self._path}: cannot be read: {error.strerror or error}") from error
-        except BadTokens as error:
-            raise BadTokens(f"{self._path}: {error}") from None
-
-    async def run(self) -> None:
-        while True:
-            await SYSTEM_CLOCK.sleep(1.0)
-            try:
-                await asyncio.to_thread(self.load)
-            except BadTokens as error:
-                if self.fault != str(error):
-                    _log.error("tokens file is broken, its last good tokens stay", reason=str(error))
-                self.fault = str(error)
-            else:
-                self.fault = None
 
 
 @asynccontextmanager
@@ -136,16 +108,16 @@ async def _serve(settings: Settings) -> int:
         failures.append(error)
         stop.set()
 
-    tokens = TokensFile(settings.tokens_file) if settings.tokens_file else None
+    tokens = TokensFile(Path(settings.tokens_file), SYSTEM_CLOCK) if settings.tokens_file else None
 
     def allow(authorization: str | None, cluster: str | None) -> None:
         if tokens is not None:
-            tokens.tokens.require(authorization, cluster)
+            require(tokens.tokens, authorization, cluster)
 
     async with AsyncExitStack() as stack:
         stack.enter_context(stop_on_signals(stop.set))
         if tokens is not None:
-            tokens.load()
+            await tokens.load()
             await stack.enter_async_context(background(tokens.run(), name="tokens file", on_failure=fail))
         store = await stack.enter_async_context(_store(settings))
         rules = _rules(settings)

@@ -26,8 +26,8 @@ def app_command(
 
     global-ingress explain --slices dump.yaml --config ingress.yaml --model llama-8b
     """
-    from discovery.directory.documents import BrokenFile
     from discovery.directory.naming import NamingRules
+    from discovery.documents import BrokenFile
     from global_ingress.explain.explained import asked_models, explain, lines
     from global_ingress.proxy import settings
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from discovery.directory.assemble import Assembled, Warned, assemble
-from discovery.directory.documents import objects_in
 from discovery.directory.naming import NamingRules
+from discovery.documents import objects_in
 from discovery.errors import MalformedSlice
 from discovery.pool import Pool
 from discovery.slices import Slice, parse_slice

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from discovery.directory.documents import BrokenFile, objects_in
+from discovery.documents import BrokenFile, objects_in
 from discovery.errors import MalformedSlice, MalformedWire
 from discovery.slices import parse_slice, slice_objects
 from discovery.wire import decode_line, decode_routers, decode_table

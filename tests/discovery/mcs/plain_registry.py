@@ -59,6 +59,8 @@ class PlainRegistry:
         self._epochs = itertools.count(1)
         self._incarnations = itertools.count(1)
         self._ttl = ttl_ms
+        self.renew_ms = 0
+        self.renewals = 0
         self._complete_at_once = complete_at_once
         self.writes: list[str] = []
         self.down = False
@@ -110,14 +112,15 @@ class PlainRegistry:
         else:
             before.cluster, before.session = cluster, session
         self._changed()
-        return Registration(session, self.epoch, 0, self._ttl)
+        return Registration(session, self.epoch, 0, self._ttl, self.renew_ms)
 
     def renew(self, stamp: Stamp) -> Registration:
         member = self._member(stamp)
         if not member.cluster.live:
             member.cluster = replace(member.cluster, live=True)
             self._changed()
-        return Registration(stamp.session, self.epoch, 0, self._ttl)
+        self.renewals += 1
+        return Registration(stamp.session, self.epoch, 0, self._ttl, self.renew_ms)
 
     def leave(self, stamp: Stamp) -> str:
         self._member(stamp)

@@ -74,6 +74,13 @@ async def test_a_label_in_one_cluster_is_an_import_in_all(tmp_path: Path) -> Non
         await first.until(lambda: conditions(first.api.get("serviceexports", *HELLO)) == GOOD)
 
 
+async def test_a_lease_is_renewed_as_often_as_the_registry_says(tmp_path: Path) -> None:
+    registry = PlainRegistry(ttl_ms=600_000)
+    registry.renew_ms = 20
+    async with clusterset(tmp_path, registry, 1):
+        await eventually(lambda: registry.renewals >= 3)
+
+
 async def test_when_the_label_goes_everything_goes(tmp_path: Path) -> None:
     async with clusterset(tmp_path, PlainRegistry()) as (first, second):
         first.api.put(service(exported=True))

@@ -7,7 +7,8 @@ import hashlib
 import pytest
 
 from discovery.mcs.registry import Reason, Refused
-from discovery.mcs.tokens import BadTokens, parse_tokens
+from discovery.mcs.tokens import require
+from discovery.tokens import BadTokens, parse_tokens
 
 OHIO, ADMIN = (f"sha256:{hashlib.sha256(one.encode()).hexdigest()}" for one in ("ohio-token", "admin-token"))
 TOKENS = parse_tokens(f"'{OHIO}': [ohio]\n'{ADMIN}': ['*']\n".encode())
@@ -15,14 +16,14 @@ TOKENS = parse_tokens(f"'{OHIO}': [ohio]\n'{ADMIN}': ['*']\n".encode())
 
 @pytest.mark.parametrize("cluster", [None, "ohio", "oregon"])
 def test_an_admin_writes_everything(cluster: str | None) -> None:
-    TOKENS.require("Bearer admin-token", cluster)
+    require(TOKENS, "Bearer admin-token", cluster)
 
 
 def test_a_token_writes_its_own_and_reads_all() -> None:
-    TOKENS.require("bearer ohio-token", None)
-    TOKENS.require("Bearer ohio-token", "ohio")
+    require(TOKENS, "bearer ohio-token", None)
+    require(TOKENS, "Bearer ohio-token", "ohio")
     with pytest.raises(Refused) as caught:
-        TOKENS.require("Bearer ohio-token", "oregon")
+        require(TOKENS, "Bearer ohio-token", "oregon")
     assert caught.value.reason is Reason.FORBIDDEN
 
 
@@ -30,7 +31,7 @@ def test_a_token_writes_its_own_and_reads_all() -> None:
 def test_nobody_else_reads_or_writes(header: str | None) -> None:
     for cluster in (None, "ohio"):
         with pytest.raises(Refused) as caught:
-            TOKENS.require(header, cluster)
+            require(TOKENS, header, cluster)
         assert caught.value.reason is Reason.UNAUTHENTICATED
 
 

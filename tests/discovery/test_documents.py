@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery.directory.documents import BrokenFile, objects_in
+from discovery.documents import BrokenFile, objects_in
 
 
 def values(text: str) -> list[object]:

@@ -1,4 +1,4 @@
-"""Registration tokens: who may write which cluster.
+"""Tokens of the directory and of the registry: who may write which cluster.
 
 Pure. Owns the tokens file (digests, never tokens) and the look-up, which takes as long for a wrong token as for a right
 one. Refuses a file with anything in it that it does not understand, with all faults at once: half a list of rights is
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from discovery.directory.documents import BrokenFile, objects_in
+from discovery.documents import BrokenFile, objects_in
 from discovery.errors import DiscoveryError
 
 EVERY_CLUSTER = "*"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery.directory.tokens import BadTokens, bearer, parse_tokens
-from discovery.directory.tokens_file import TokensFile
 from discovery.kit.testing import VirtualClock
+from discovery.tokens import BadTokens, bearer, parse_tokens
+from discovery.tokens_file import TokensFile
 
 
 def digest(token: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from discovery.directory.tokens import BadTokens, Tokens, parse_tokens
 from discovery.kit.clock import Clock
 from discovery.kit.log import logger
+from discovery.tokens import BadTokens, Tokens, parse_tokens
 
 _log = logger(__name__)
 
