@@ -21,6 +21,7 @@ RETRY = 0.02  # seconds until descriptors that the kernel did not take are sent 
 ROUTES = b"R"  # routes.Routes; descriptors of new counters are sent before it by TURNS
 TURNS = b"T"  # payload: counter numbers, 4 bytes each, one descriptor each
 REPORT = b"Q"  # please send COUNTS
+COMPLETE = b"A"  # every worker has accepted connections: this one may call itself ready
 DRAIN = b"D"  # routes.Drain
 END = b"E"  # end now
 # To the supervisor:

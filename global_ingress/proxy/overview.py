@@ -86,6 +86,8 @@ class Overview:
             return "no pool table yet"
         if self.supervisor.listening == 0:
             return "no worker is listening"
+        if not self.supervisor.complete:
+            return f"{self.supervisor.listening} of {len(self.supervisor.seats)} workers are listening"
         picture = self.steering.look()
         if not any(verdict.routable for _, verdict in picture.models):
             return "no model has a routable pool"

@@ -57,6 +57,7 @@ class Plane:
     cors: CorsRules | None = None
     upstream_tls: TlsFiles | None = None
     _ssl_context: ssl.SSLContext | None = None
+    complete = False  # all workers accept connections: before that, one may wait in the queue of a worker that starts
     draining = False  # SIGTERM came: readiness is 503
     closing = False  # the delay is over: answers carry Connection: close
 
@@ -211,8 +212,8 @@ class Plane:
             await self._deserted.wait()
 
     def ready(self) -> bool:
-        """Whether this worker could serve a request now, as far as it was told."""
-        known = self.routes is not None and self.routes.known
+        """Whether this worker and its neighbours could serve a request now, as far as it was told."""
+        known = self.complete and self.routes is not None and self.routes.known
         return known and not self.draining and any(chooser.places for chooser in self.choosers.values())
 
     def add_turns(self, numbers: Sequence[int], fds: Sequence[int]) -> None:

@@ -70,6 +70,8 @@ class Worker:
             if not self._listening or routes.tls != self._tls:
                 self._listening, self._tls = True, routes.tls
                 self._start(self._listen(routes.tls))
+        elif kind == control.COMPLETE:
+            self.plane.complete = True
         elif kind == control.REPORT:
             self._report()
         elif kind == control.DRAIN:
