@@ -24,6 +24,7 @@ class Parts:
 
     draining: bool = False
     listening: int = 1
+    complete: bool = True
     seats: list[int] = field(default_factory=lambda: [0])
     table: Any = field(default_factory=lambda: table(A))
     selector: str = "a"
@@ -51,6 +52,7 @@ def overview(parts: Parts) -> Overview:
         (Parts(draining=True), "draining"),
         (Parts(table=None), "no pool table yet"),
         (Parts(listening=0), "no worker is listening"),
+        (Parts(complete=False, seats=[0, 1]), "1 of 2 workers are listening"),
         (Parts(selector="x"), "no model has a routable pool"),
     ],
 )
