@@ -10,7 +10,7 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean soak render image
+.PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean soak render image proto
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -88,7 +88,11 @@ docs: $(VENV)/.ok  ## make settings.md, metrics.md, cli.md and the settings' sch
 	$(BIN)/python -m global_ingress.proxy.settings_docs > docs/settings.md
 	$(BIN)/global-ingress schema > examples/ingress.schema.json
 	$(BIN)/python -m global_ingress.proxy.metrics_docs > docs/metrics.md
+	$(BIN)/python -m discovery.mcs.metrics_docs > docs/mcs/metrics.md
 	$(BIN)/python -m global_ingress.cli_docs > docs/cli.md
+
+proto: $(VENV)/.ok  ## make the code of the registry's gRPC API from registry.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. discovery/mcs/proto/registry.proto
 
 # A lock holds versions and hashes, never the address of a registry. What is locked stays; LOCK_ARGS=--upgrade moves it.
 COMPILE := $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 $(LOCK_ARGS)

@@ -60,13 +60,17 @@ class Writing:
     def _now_ms(self) -> int:
         return int(self._clock.now().timestamp() * 1000)
 
+    def _away(self, error: StoreAway) -> Refused:
+        self._following.store_errors += 1
+        return Refused(Reason.STORE_AWAY, f"the store is away: {error}", retry_after_s=_AWAY_AGAIN_S)
+
     # The record
 
     async def _stored(self, cluster: str) -> ClusterRecord | None:
         try:
             return await self._store.cluster(cluster)
         except StoreAway as error:
-            raise _away(error) from error
+            raise self._away(error) from error
 
     async def _swap(self, cluster: str, step: Step) -> ClusterRecord:
         async def change(record: ClusterRecord | None) -> Whole:
@@ -92,7 +96,7 @@ class Writing:
                 self._took(record, wanted, fresh)
                 return wanted
         except StoreAway as error:
-            raise _away(error) from error
+            raise self._away(error) from error
         raise Refused(Reason.BUSY, f"the record of cluster {cluster} changes all the time", retry_after_s=_AWAY_AGAIN_S)
 
     def _took(self, before: ClusterRecord | None, record: ClusterRecord, fresh: Known | None) -> None:
@@ -233,7 +237,7 @@ class Writing:
         try:
             done = await self._store.write(item)
         except StoreAway as error:
-            raise _away(error) from error
+            raise self._away(error) from error
         except Fenced as error:
             raise Refused(Reason.STALE_SESSION, str(error)) from error
         except ValueError as error:
@@ -268,7 +272,3 @@ class Writing:
         for key, item in batch.items():
             if self._pending[cluster].get(key) is item:
                 del self._pending[cluster][key]
-
-
-def _away(error: StoreAway) -> Refused:
-    return Refused(Reason.STORE_AWAY, f"the store is away: {error}", retry_after_s=_AWAY_AGAIN_S)
