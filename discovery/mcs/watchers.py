@@ -75,7 +75,7 @@ class Watchers:
     def __init__(self, *, limit: int = 1_000, keys: int = 10_000) -> None:
         self._limit = limit
         self._keys = keys
-        self._all: set[Watcher] = set()
+        self._all: dict[Watcher, None] = {}
 
     def __repr__(self) -> str:
         return f"<Watchers {len(self._all)}>"
@@ -88,11 +88,11 @@ class Watchers:
         if len(self._all) >= self._limit:
             raise Refused(Reason.BUSY, f"{self._limit} watchers are enough", retry_after_s=5.0)
         watcher = Watcher(self._keys)
-        self._all.add(watcher)
+        self._all[watcher] = None
         try:
             yield watcher
         finally:
-            self._all.discard(watcher)
+            self._all.pop(watcher, None)
 
     def tell(self, events: Iterable[Event]) -> None:
         for event in events:
