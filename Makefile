@@ -30,6 +30,9 @@ demo: $(VENV)/.ok  ## four simulated regions, discovery and ingress in each, tra
 test: $(VENV)/.ok  ## every test that needs nothing but loopback
 	$(BIN)/python -m pytest -m "not e2e and not soak and not deploy" $(PYTEST_ARGS)
 
+sim: $(VENV)/.ok  ## one seeded schedule of trouble for the multi-cluster services (SEED=1 SIM_ARGS="--schedules 10000 --jobs 2")
+	$(BIN)/python -m tests.sim.mcs --seed $(or $(SEED),1) $(SIM_ARGS)
+
 soak: $(VENV)/.ok  ## reloads, replaced frontends, restarts and killed workers under load (SOAK=600 seconds)
 	$(BIN)/python -m pytest tests/soak --soak-seconds $(or $(SOAK),600) --timeout 1800 $(PYTEST_ARGS)
 
