@@ -19,6 +19,7 @@ from global_ingress.proxy.headers import Answer, Head
 from global_ingress.proxy.observer import read_usage
 from global_ingress.proxy.request import Buffer, Peek
 from global_ingress.proxy.tally import bump
+from global_ingress.proxy.tracing import Trace
 from global_ingress.proxy.trying import Trying
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Answering(Trying):
         self._bytes_in = len(body)
         self._anthropic = anthropic
         self._tried: list[Frontend] = []
+        if plane.tracing is not None:
+            self._trace = plane.tracing.begin(head.traceparent, head.tracestate)
 
     # A frontend's answer, accepted.
 
@@ -207,8 +210,14 @@ class Answering(Trying):
             bump(plane.tally.stream_ends, stream_end)
         if outcome == "refused" and code is not None:
             bump(plane.tally.refusals, code)
+        trace = self._trace
         if plane.log is not None:
-            plane.log.add(self._entry(status, outcome, code, seconds, stream=stream))
+            entry = self._entry(status, outcome, code, seconds, stream=stream)
+            plane.log.add(entry)
+            if trace is not None and trace.sampled:
+                self._end_trace(trace, entry)
+        elif trace is not None and trace.sampled:
+            self._end_trace(trace, self._entry(status, outcome, code, seconds, stream=stream))
         if self._story is not None or outcome != "ok" or plane.explained.sampling:
             self._explain(status, outcome, code, seconds, stream=stream)
 
@@ -253,7 +262,16 @@ class Answering(Trying):
             return
         if self._story is None:
             self._story = Story(chooser, frontend)
-        self._story.add(self._tried_at(chooser, frontend, began, ended, status))
+        one = self._tried_at(chooser, frontend, began, ended, status)
+        self._story.add(one)
+        if self._trace is not None:
+            self._trace.tried(frontend, one)
+
+    def _end_trace(self, trace: Trace, entry: Entry) -> None:
+        """The request is over, and so is the try that was under way, answered or not."""
+        answered = self._committed and entry.outcome not in ("client_closed", "drained", "stream_error")
+        tries = self._tries("answered" if answered else entry.code or entry.outcome, entry.status if answered else None)
+        trace.finish(entry, tries[len(self._story.tries) if self._story is not None else 0 :], self._frontend)
 
     def _tried_at(self, chooser: Chooser, frontend: Frontend, began: float, ended: str, status: int | None) -> Try:
         place, start = place_of(chooser, frontend), self._started

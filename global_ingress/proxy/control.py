@@ -27,6 +27,7 @@ END = b"E"  # end now
 # To the supervisor:
 LISTENING = b"L"  # the worker accepts connections
 COUNTS = b"C"  # counts.Counts
+SPANS = b"S"  # spans.pack, as they come
 DECISIONS = b"X"  # decided.Decisions, before the counts
 NOTICE = b"N"  # counts.Notice: something an operator should see
 
@@ -68,6 +69,11 @@ class Control:
         else:
             self._waiting.append((kind + b"i" + payload, held))
         self._flush()
+
+    @property
+    def waiting(self) -> int:
+        """Messages that the peer has not taken."""
+        return len(self._waiting)
 
     def receive(self) -> None:
         """Take what has come already, without waiting for the loop: for the owner who knows that the peer has ended."""

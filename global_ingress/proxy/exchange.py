@@ -288,7 +288,7 @@ class Exchange(Answering):
         self._attempts += 1
         self._tried.append(found[1])
         hedge = self._hedge = Hedge(self, plane, self._head, self._body, self._request_id, self._started)
-        hedge.begin(*found)
+        hedge.begin(*found, self._trace)
 
     def hedge_won(self, hedge: Hedge, raw: bytes, pieces: list[bytes], now: float) -> None:
         """The first try is closed, and everything of the second one becomes ours."""

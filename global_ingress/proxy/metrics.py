@@ -25,6 +25,7 @@ from global_ingress.proxy.counts import (
     Series,
 )
 from global_ingress.proxy.labels import OTHER, Labels
+from global_ingress.proxy.spans import RESULTS
 
 RELOADS = ("ok", "refused", "unchanged")
 _P = "global_ingress_"
@@ -57,6 +58,7 @@ class Snapshot:
     held_models: int = 0
     starved_schedules: int = 0
     draining: bool = False
+    spans: Mapping[str, int] = field(default_factory=dict)
 
 
 def exposition(snapshot: Snapshot, labels: Labels) -> bytes:
@@ -170,6 +172,8 @@ def _counters(snapshot: Snapshot) -> Iterator[Metric]:
     reloads = _known(snapshot.reloads, RELOADS)
     yield _counter("config_reloads", "Readings of the settings file after the start", reloads, "result")
     yield _counter("access_log_dropped", "Lines of the access log lost because the disk was slow", totals.log_dropped)
+    spans = _known(snapshot.spans, RESULTS)
+    yield _counter("trace_spans", "Spans of traces, by what became of them", spans, "result")
     yield _counter("workers_replaced", "Worker processes that died and were replaced", snapshot.workers_replaced)
 
 

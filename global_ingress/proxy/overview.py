@@ -6,6 +6,7 @@ Owns nothing and changes nothing; every answer is read at one moment.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -61,6 +62,7 @@ class Overview:
     pulse: Pulse = field(default_factory=Pulse)
     history: History = field(default_factory=History)
     decisions: DecisionRing = field(default_factory=DecisionRing)
+    spans: Mapping[str, int] = field(default_factory=dict)  # of traces, by what became of them
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=200))
 
     def notice(self, kind: str, subject: str, detail: str) -> None:
@@ -219,6 +221,7 @@ class Overview:
             held_models=len(self.steering.held),
             starved_schedules=self.schedules.starved,
             draining=self.supervisor.draining,
+            spans=self.spans,
         )
         return metrics.exposition(snapshot, self.labels)
 

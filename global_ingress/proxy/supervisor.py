@@ -67,6 +67,7 @@ class Supervisor:
         notice: Callable[[str, str, str], None],
         decisions: Callable[[Decisions], None] = lambda decisions: None,
         died: Callable[[int], None] = lambda index: None,
+        spans: Callable[[bytes], None] = lambda payload: None,
     ) -> None:
         self.seats = [Seat(index, one) for index, one in enumerate(sockets)]
         self._ledger = ledger
@@ -76,6 +77,7 @@ class Supervisor:
         self._notice = notice
         self._decisions = decisions
         self._died = died
+        self._spans = spans
         self._loop = asyncio.get_running_loop()
         self._routes: bytes | None = None
         self._counters: dict[int, int] = {}
@@ -165,6 +167,7 @@ class Supervisor:
             listening=lambda: self._listens(seat),
             notice=lambda event: self._event(seat, event),
             decisions=self._decisions,
+            spans=self._spans,
             ended=lambda code: self._ended(seat, code),
         )
         command = self._plan.command(seat.index, seat.socket.fileno())
