@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
+from global_ingress.validate.asking import Asking, Given, Rendered
+from global_ingress.validate.clusters import opened
 from global_ingress.validate.disturbing import Disturber
 from global_ingress.validate.evidence import (
     Asked,
@@ -59,13 +61,17 @@ async def measure(
     clock: Clock = SYSTEM_CLOCK,
     patience: Patience | None = None,
     means: Means | None = None,
+    rendered: Rendered | None = None,
 ) -> Evidence:
-    """Collects the evidence for a task. `say` is told each phase, in a line; without `means` nothing is disturbed."""
+    """Collects the evidence for a task. `say` is told each phase, in a line; without `means` nothing is disturbed;
+    `rendered` are the objects that the API servers are held against."""
     patience = patience or Patience()
     began = clock.now().timestamp()
-    async with new_client(timeout_s=patience.answer_s) as client:
+    async with new_client(timeout_s=patience.answer_s) as client, opened(task, clock) as clusters:
         probe = Probe(client, clock)
         readings = await _settle(task, probe, clock, patience, say)
+        asking = Asking(clusters, task, rendered or Rendered())
+        await asking.first(readings, say)
         pools = stable(task, readings)
         looking = Looking(probe, task, clock)
         routers, viewings = await looking.routers(), await looking.views()
@@ -82,6 +88,7 @@ async def measure(
                 disturbances = await _disturb(disturber, pools, say)
         viewings += await looking.views()
         after = await looking.pools()
+        seen = await asking.last()
     return Evidence(
         task=task,
         began=began,
@@ -93,6 +100,7 @@ async def measure(
         viewings=viewings,
         departures=departures,
         disturbances=disturbances,
+        clusters=seen,
     )
 
 
@@ -170,8 +178,10 @@ def task_of(
     disturb: Sequence[str] = (),
     objectives: Objectives | None = None,
     marks: Mapping[str, str] | None = None,
+    given: Given | None = None,
 ) -> Task:
     """The task that these addresses stand for; by cluster, in the order given."""
+    given = given or Given()
     return Task(
         model,
         tuple(ingresses.items()),
@@ -184,15 +194,27 @@ def task_of(
         disturb=tuple(disturb),
         objectives=objectives,
         marks=tuple((marks or {}).items()),
+        kubeconfigs=given.kubeconfigs,
+        bundle=given.bundle,
+        rollback=given.rollback,
+        fleet_sha256=given.fleet_sha256,
+        protect=given.protect,
     )
 
 
-def validate_command(task: Task, *, say: Say, output: Path | None = None, patience: Patience | None = None) -> Report:
+def validate_command(
+    task: Task,
+    *,
+    say: Say,
+    output: Path | None = None,
+    patience: Patience | None = None,
+    rendered: Rendered | None = None,
+) -> Report:
     """Measures, judges, and writes the report's files into `output`. Raises OSError where it cannot."""
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)  # before the measurement: it must not be lost for a bad path
     means = Command(task.disturb) if task.disturb else None
-    report = report_on(asyncio.run(measure(task, say=say, patience=patience, means=means)))
+    report = report_on(asyncio.run(measure(task, say=say, patience=patience, means=means, rendered=rendered)))
     if output is not None:
         write(report, output)
     return report
