@@ -5,6 +5,7 @@ What validates is imported when it is asked for, so that other commands do not p
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +32,10 @@ def app_command(
     objectives: Annotated[Path | None, typer.Option(help="file of objectives that are to be met")] = None,
     disturb: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="may disturb: is called as COMMAND replace|cut|restore CLUSTER NS/NAME"),
+        typer.Option(
+            metavar="kubernetes|COMMAND",
+            help="may disturb: by the API servers, or is called as COMMAND replace|cut|restore CLUSTER NS/NAME",
+        ),
     ] = None,
     kubeconfig: Annotated[
         list[str] | None, typer.Option(metavar="CLUSTER=PATH", help="credentials of a cluster's API server; repeatable")
@@ -71,6 +75,8 @@ def app_command(
     _done_instead(schema, diff)
     _needed({"--model": model, "--ingress": ingress, "--discovery": discovery})
     given, rendered = read_given(kubeconfig or [], context or [], bundle, rollback, fleet, protect or [])
+    if disturb == "kubernetes" and not given.kubeconfigs:
+        raise typer.BadParameter("kubernetes needs --kubeconfig", param_hint="--disturb")
     ingresses, admins = _addresses("--ingress", ingress or []), _addresses("--admin", admin or [])
     if strangers := [name for name in admins if name not in ingresses]:
         raise typer.BadParameter(f"no --ingress is given for {', '.join(strangers)}", param_hint="--admin")
@@ -107,6 +113,9 @@ def _validated(task: Task, output: Path | None, patience: Patience, rendered: Re
             patience=patience,
             rendered=rendered,
         )
+    except asyncio.CancelledError:
+        errors.out("ended by SIGTERM; what was cut has been restored", highlight=False)
+        raise typer.Exit(143) from None
     except OSError as error:
         errors.out(f"cannot write the report: {error}", highlight=False)
         raise typer.Exit(1) from error

@@ -7,13 +7,14 @@ region is sent one request after another (the order gives every pool every kind)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import signal
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from global_ingress.validate.asking import Asking, Given, Rendered
-from global_ingress.validate.clusters import opened
+from global_ingress.validate.clusters import Cluster, opened
 from global_ingress.validate.disturbing import Disturber
 from global_ingress.validate.evidence import (
     Asked,
@@ -28,6 +29,7 @@ from global_ingress.validate.evidence import (
     Unanswered,
 )
 from global_ingress.validate.inventory import stable, unsettled
+from global_ingress.validate.kubernetes import Kubernetes
 from global_ingress.validate.looking import Looking
 from global_ingress.validate.means import Command, Means
 from global_ingress.validate.plan import requests
@@ -38,6 +40,8 @@ from global_ingress.validate.report.judged import Report, report_on
 from global_ingress.validate.report.junit import to_junit
 from global_ingress.validate.report.text import to_markdown, to_text
 
+KUBERNETES = ("kubernetes",)
+"""In the place of a command: the clusters' own API servers."""
 _SILENT_IN_A_ROW = 5  # so many requests without an answer end a region's run: the rest is missing evidence
 
 Say = Callable[[str], None]
@@ -83,9 +87,7 @@ async def measure(
             if task.admins:
                 say("clients that leave")
                 departures = await looking.departures(pools)
-            if means is not None:
-                disturber = Disturber(probe, task, means, clock, patience.recovery_s)
-                disturbances = await _disturb(disturber, pools, say)
+            disturbances = await _disturbances(Disturbing(probe, task, clock, patience), clusters, means, pools, say)
         viewings += await looking.views()
         after = await looking.pools()
         seen = await asking.last()
@@ -119,13 +121,42 @@ async def _steady_state(task: Task, probe: Probe, pools: int, say: Say) -> tuple
     return tuple(exchanges)
 
 
-async def _disturb(disturber: Disturber, pools: Sequence[Listed], say: Say) -> tuple[Disturbance, ...]:
-    """The first pool's frontend is replaced, the last pool's region cut. What is there, and how it comes back, is said
-    before anything is touched."""
+@dataclass(frozen=True, slots=True)
+class Disturbing:
+    """With what a disturbance is made and looked at."""
+
+    probe: Probe
+    task: Task
+    clock: Clock
+    patience: Patience
+
+    def by(self, means: Means) -> Disturber:
+        return Disturber(self.probe, self.task, means, self.clock, self.patience.recovery_s)
+
+
+async def _disturbances(
+    way: Disturbing, clusters: Sequence[Cluster], means: Means | None, pools: Sequence[Listed], say: Say
+) -> tuple[Disturbance, ...]:
+    """What was allowed: by the API servers, by a command, or nothing."""
+    if way.task.disturb == KUBERNETES:
+        by_api = Kubernetes(clusters, way.clock, way.patience.recovery_s)
+        if not (able := by_api.choose(pools)):
+            return ()
+        return await _disturb(way.by(by_api), pools, able, await by_api.prepare((able[0], able[-1])), say)
+    return await _disturb(way.by(means), pools, pools, [], say) if means is not None else ()
+
+
+async def _disturb(
+    disturber: Disturber, pools: Sequence[Listed], able: Sequence[Listed], lines: Sequence[str], say: Say
+) -> tuple[Disturbance, ...]:
+    """Of those that can be disturbed, the first pool's frontend is replaced, the last pool's region cut. What is there,
+    and how it comes back, is said before anything is touched."""
     say("what is listed before the first disturbance:")
     for pool in pools:
         say(f"    {pool.key} in {pool.region}: {', '.join(pool.frontends)}")
-    replaced, cut = pools[0], pools[-1]
+    for line in lines:
+        say(f"    {line}")
+    replaced, cut = able[0], able[-1]
     cluster, _, name = cut.key.partition("/")
     say(f"replacing a frontend of {replaced.key}")
     first = await disturber.replacement(replaced)
@@ -210,14 +241,25 @@ def validate_command(
     patience: Patience | None = None,
     rendered: Rendered | None = None,
 ) -> Report:
-    """Measures, judges, and writes the report's files into `output`. Raises OSError where it cannot."""
+    """Measures, judges, and writes the report's files into `output`. Raises OSError where it cannot, CancelledError
+    after a SIGTERM."""
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)  # before the measurement: it must not be lost for a bad path
-    means = Command(task.disturb) if task.disturb else None
-    report = report_on(asyncio.run(measure(task, say=say, patience=patience, means=means, rendered=rendered)))
+    means = Command(task.disturb) if task.disturb and task.disturb != KUBERNETES else None
+    report = report_on(
+        asyncio.run(_stoppable(measure(task, say=say, patience=patience, means=means, rendered=rendered)))
+    )
     if output is not None:
         write(report, output)
     return report
+
+
+async def _stoppable(measuring: Coroutine[None, None, Evidence]) -> Evidence:
+    """SIGTERM ends it as Ctrl-C does: what was cut is restored."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await measuring
 
 
 def write(report: Report, output: Path) -> None:

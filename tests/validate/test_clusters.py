@@ -43,6 +43,7 @@ CHECKS = (
     "acceptance.bystanders",
     "rollback.bundle",
 )
+pytestmark = pytest.mark.outside  # the loop here is the client's alone
 _RBAC = "rbac.authorization.k8s.io/v1"
 
 
@@ -158,9 +159,9 @@ async def test_what_may_not_be_seen_is_skipped_with_the_reason(
     async with deployed() as fake:
         fake.access.grant("t", *rules)
         found = await judged(fake, tmp_path, token="t")
-    for identity, words in named.items():
-        check = found.checks[identity]
-        assert check.verdict is Verdict.SKIPPED, (identity, check)
+    for check_id, words in named.items():
+        check = found.checks[check_id]
+        assert check.verdict is Verdict.SKIPPED, (check_id, check)
         assert words in check.reason
         assert check.owner
         assert check.date
@@ -182,8 +183,8 @@ async def test_an_api_server_that_does_not_answer_is_unknown(tmp_path: Path) -> 
         await fake.stop()
         found = await judged(fake, tmp_path)
         await fake.start()
-    for identity in CHECKS:
-        assert found.checks[identity].verdict is Verdict.SKIPPED, found.checks[identity]
+    for check_id in CHECKS:
+        assert found.checks[check_id].verdict is Verdict.SKIPPED, found.checks[check_id]
     assert "ClientConnectorError" in found.checks["inventory.platform"].reason
 
 
@@ -214,9 +215,9 @@ async def test_what_was_not_given_is_skipped_with_the_reason(of: Task, named: di
     async with deployed() as fake:
         rendered = Rendered(OBJECTS if of.bundle else {}, OBJECTS if of.rollback else {})
         found = await judged(fake, tmp_path, of=of, rendered=rendered)
-    for identity, words in named.items():
-        assert found.checks[identity].verdict is Verdict.SKIPPED, found.checks[identity]
-        assert words in found.checks[identity].reason
+    for check_id, words in named.items():
+        assert found.checks[check_id].verdict is Verdict.SKIPPED, found.checks[check_id]
+        assert words in found.checks[check_id].reason
 
 
 async def test_bystanders_without_anything_to_protect_are_no_pass(tmp_path: Path) -> None:
@@ -231,7 +232,7 @@ async def test_everything_allowed_is_as_good_as_no_table(tmp_path: Path) -> None
     async with deployed() as fake:
         fake.access.grant("t", EVERYTHING)
         found = await judged(fake, tmp_path, token="t", meanwhile=nothing)
-    assert {found.checks[identity].verdict for identity in CHECKS} == {Verdict.PASSED}
+    assert {found.checks[one].verdict for one in CHECKS} == {Verdict.PASSED}
 
 
 async def test_the_report_holds_what_the_clusters_said_and_names_what_was_deployed(tmp_path: Path) -> None:
