@@ -102,17 +102,15 @@ def _validated(task: Task, output: Path | None, patience: Patience, rendered: Re
     """What is done is told on stderr; a report that cannot be written ends it."""
     from rich.console import Console
 
+    from global_ingress.validate.progress import bars
     from global_ingress.validate.run import validate_command
 
     errors = Console(stderr=True)
     try:
-        return validate_command(
-            task,
-            say=lambda line: errors.out(line, highlight=False),
-            output=output,
-            patience=patience,
-            rendered=rendered,
-        )
+        with bars(errors) as seen:
+            return validate_command(
+                task, say=seen.say, sent=seen.sent, output=output, patience=patience, rendered=rendered
+            )
     except asyncio.CancelledError:
         errors.out("ended by SIGTERM; what was cut has been restored", highlight=False)
         raise typer.Exit(143) from None

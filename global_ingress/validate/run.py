@@ -45,6 +45,12 @@ KUBERNETES = ("kubernetes",)
 _SILENT_IN_A_ROW = 5  # so many requests without an answer end a region's run: the rest is missing evidence
 
 Say = Callable[[str], None]
+Sent = Callable[[str, int, int], None]
+"""Is told of each request that was sent: from which region, in which run, of how many."""
+
+
+def _unseen(ingress: str, run: int, of: int) -> None:
+    """Nobody looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ async def measure(
     patience: Patience | None = None,
     means: Means | None = None,
     rendered: Rendered | None = None,
+    sent: Sent = _unseen,
 ) -> Evidence:
     """Collects the evidence for a task. `say` is told each phase, in a line; without `means` nothing is disturbed;
     `rendered` are the objects that the API servers are held against."""
@@ -79,7 +86,7 @@ async def measure(
         pools = stable(task, readings)
         looking = Looking(probe, task, clock)
         routers, viewings = await looking.routers(), await looking.views()
-        exchanges = await _steady_state(task, probe, len(pools), say) if pools else ()
+        exchanges = await _steady_state(task, probe, len(pools), say, sent) if pools else ()
         departures: tuple[Departure, ...] = ()
         disturbances: tuple[Disturbance, ...] = ()
         if pools:
@@ -106,7 +113,7 @@ async def measure(
     )
 
 
-async def _steady_state(task: Task, probe: Probe, pools: int, say: Say) -> tuple[Exchange, ...]:
+async def _steady_state(task: Task, probe: Probe, pools: int, say: Say, sent: Sent) -> tuple[Exchange, ...]:
     """Every run of the plan, regions beside each other."""
     exchanges: list[Exchange] = []
     for run in range(1, task.runs + 1):
@@ -114,7 +121,7 @@ async def _steady_state(task: Task, probe: Probe, pools: int, say: Say) -> tuple
         say(f"traffic, run {run} of {task.runs}: {sum(map(len, planned))} requests")
         async with asyncio.TaskGroup() as group:
             regions = [
-                group.create_task(_send(probe, part, url, task.model))
+                group.create_task(_send(probe, part, url, task.model, sent))
                 for part, (_, url) in zip(planned, task.ingresses, strict=True)
             ]
         exchanges += [exchange for region in regions for exchange in region.result()]
@@ -184,12 +191,13 @@ async def _settle(task: Task, probe: Probe, clock: Clock, patience: Patience, sa
         await clock.sleep(patience.interval_s)
 
 
-async def _send(probe: Probe, planned: tuple[Asked, ...], url: str, model: str) -> list[Exchange]:
+async def _send(probe: Probe, planned: tuple[Asked, ...], url: str, model: str, sent: Sent) -> list[Exchange]:
     """One region's requests in order."""
     exchanges: list[Exchange] = []
     silent = 0
     for asked in planned:
         exchanges.append(await probe.exchange(asked, url, model))
+        sent(asked.ingress, asked.run, len(planned))
         silent = silent + 1 if isinstance(exchanges[-1].seen, Unanswered) else 0
         if silent == _SILENT_IN_A_ROW:
             break
@@ -240,6 +248,7 @@ def validate_command(
     output: Path | None = None,
     patience: Patience | None = None,
     rendered: Rendered | None = None,
+    sent: Sent = _unseen,
 ) -> Report:
     """Measures, judges, and writes the report's files into `output`. Raises OSError where it cannot, CancelledError
     after a SIGTERM."""
@@ -247,7 +256,7 @@ def validate_command(
         output.mkdir(parents=True, exist_ok=True)  # before the measurement: it must not be lost for a bad path
     means = Command(task.disturb) if task.disturb and task.disturb != KUBERNETES else None
     report = report_on(
-        asyncio.run(_stoppable(measure(task, say=say, patience=patience, means=means, rendered=rendered)))
+        asyncio.run(_stoppable(measure(task, say=say, patience=patience, means=means, rendered=rendered, sent=sent)))
     )
     if output is not None:
         write(report, output)
