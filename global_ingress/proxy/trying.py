@@ -40,7 +40,6 @@ class Trying:
     _gate: Gate | None = None
     _holding = -1  # the slot of the frontend that is held
     _reached = 0  # tries that reached a frontend
-    _total_at = NEVER
 
     def __init__(self, plane: Plane, head: Head, body: Buffer, request_id: bytes, started: float) -> None:
         self._plane = plane
@@ -49,8 +48,7 @@ class Trying:
         self._request_id = request_id
         self._started = self._sent_at = started
         total = plane.timeouts.total
-        if total is not None:
-            self._total_at = started + total
+        self._total_at = NEVER if total is None else started + total
 
     # What whoever tries has to say.
 
