@@ -14,13 +14,15 @@ from global_ingress.proxy.decided import Decision, Try, told
 from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
 from global_ingress.proxy.doors import Holder
 from global_ingress.proxy.errors import Fault, error_body, error_frame, fault_headers
+from global_ingress.proxy.eventdata import read_usage
 from global_ingress.proxy.explaining import Story, candidates, place_of
 from global_ingress.proxy.headers import Answer, Head
-from global_ingress.proxy.observer import read_usage
-from global_ingress.proxy.request import Buffer, Peek
+from global_ingress.proxy.peeked import Peek
+from global_ingress.proxy.request import Buffer
 from global_ingress.proxy.tally import bump
 from global_ingress.proxy.tracing import Trace
 from global_ingress.proxy.trying import Trying
+from global_ingress.proxy.wheel import NEVER
 
 if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
@@ -61,7 +63,6 @@ class Answering(Trying):
 
     # What most requests never change.
     _chooser: Chooser | None = None
-    _mode = _RAW
     _attempts = 0  # all tries
     _bytes_out = 0
     _first_at = 0.0
@@ -77,6 +78,8 @@ class Answering(Trying):
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
         Trying.__init__(self, plane, head, body, head.request_id or plane.request_id(), plane.clock())
         self._client = client
+        self._mode = _RAW
+        self._hedge_at = NEVER  # when a second try begins, if the first has not answered
         self._bytes_in = len(body)
         self._anthropic = anthropic
         self._tried: list[Frontend] = []

@@ -38,7 +38,6 @@ class Exchange(Answering):
 
     _kept: Gate | None = None  # the last answer that was held back and then tried elsewhere
     _hedge: Hedge | None = None
-    _hedge_at = NEVER  # when the second try begins, if the first has not answered
     _seeking_since = 0.0  # when the search for a connection began, if not with the request
     _beaten = False  # the first try has failed, the second one is still under way
 

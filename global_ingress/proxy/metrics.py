@@ -46,6 +46,7 @@ class Snapshot:
 
     totals: Counts
     version: str
+    build: str = "pure"
     loops: Sequence[Loop] = ()
     in_flight: Mapping[str, int] = field(default_factory=dict)
     routable: Mapping[str, bool] = field(default_factory=dict)
@@ -201,7 +202,11 @@ def _gauges(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("loop_lag_seconds", "How late the event loop was at its last tick", lags, "loop")
     ticks = {loop.name: loop.tick for loop in snapshot.loops}
     yield _gauge("loop_last_tick_timestamp_seconds", "When the event loop last ticked", ticks, "loop")
-    yield _gauge("build_info", "The version of this program", {snapshot.version: 1}, "version")
+    info = GaugeMetricFamily(
+        _P + "build_info", "The version of this program, pure or compiled", labels=["version", "build"]
+    )
+    info.add_metric([snapshot.version, snapshot.build], 1)
+    yield info
 
 
 def _counter(name: str, meaning: str, value: float | Mapping[str, float], label: str = "") -> Metric:

@@ -50,6 +50,7 @@ class Pulse:
 @dataclass(slots=True)
 class Overview:
     version: str
+    build: str
     clock: Clock
     config: ConfigFile
     sources: Sources
@@ -137,6 +138,7 @@ class Overview:
         totals = self.supervisor.totals()
         return {
             "version": self.version,
+            "build": self.build,
             "started_at": rfc3339(self.started),
             "now": moment.now,
             "ready": reason is None,
@@ -209,6 +211,7 @@ class Overview:
         snapshot = Snapshot(
             totals=self.supervisor.totals(),
             version=self.version,
+            build=self.build,
             loops=loops,
             in_flight=self._in_flight(),
             routable=self._routable(moment),

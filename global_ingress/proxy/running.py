@@ -24,7 +24,7 @@ from discovery.kit.log import logger
 from discovery.kit.service import serve
 from discovery.kit.tasks import background
 from discovery.pool import PoolTable
-from global_ingress import __version__
+from global_ingress import __version__, build
 from global_ingress.proxy.admin import make_admin
 from global_ingress.proxy.config_file import ConfigFile
 from global_ingress.proxy.decided import Decisions
@@ -154,6 +154,7 @@ class Running:
     def _overview(self) -> Overview:
         return Overview(
             version=__version__,
+            build=build(),
             clock=self._clock,
             config=self._file,
             sources=self.sources,
@@ -198,6 +199,7 @@ class Running:
         _log.info(
             "ingress started",
             version=__version__,
+            build=build(),
             listen=f"{host}:{port}",
             admin=bound.url if bound else "off",
             workers=self._settings.workers,

@@ -42,7 +42,6 @@ class Trying:
     _trace: Trace | None = None  # while requests are traced
     _holding = -1  # the slot of the frontend that is held
     _reached = 0  # tries that reached a frontend
-    _total_at = NEVER
 
     def __init__(self, plane: Plane, head: Head, body: Buffer, request_id: bytes, started: float) -> None:
         self._plane = plane
@@ -51,8 +50,7 @@ class Trying:
         self._request_id = request_id
         self._started = self._sent_at = started
         total = plane.timeouts.total
-        if total is not None:
-            self._total_at = started + total
+        self._total_at = NEVER if total is None else started + total
 
     # What whoever tries has to say.
 

@@ -42,7 +42,9 @@ class Parts:
 def overview(parts: Parts) -> Overview:
     clock = VirtualClock()
     some = cast(Any, parts)
-    return Overview("1", clock, some, some, some, some, some, some, Labels(), clock.now(), events=deque(maxlen=3))
+    return Overview(
+        "1", "pure", clock, some, some, some, some, some, some, Labels(), clock.now(), events=deque(maxlen=3)
+    )
 
 
 @pytest.mark.parametrize(
