@@ -22,6 +22,7 @@ _MOST: Final = 64 * 1024 * 1024
 _JSON = {"Content-Type": "application/json"}
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}
 _MERGE = {"Content-Type": "application/merge-patch+json"}
+_DRY_RUN: Query = (("dryRun", "All"),)
 _REFUSALS: Final = {
     401: Refusal.UNAUTHORIZED,
     403: Refusal.FORBIDDEN,
@@ -34,32 +35,37 @@ _REFUSALS: Final = {
 class KubeWriter(KubeClient):
     """A client that may also write. Every call raises Refused, Unreachable or BadKubeConfig."""
 
-    async def read(self, path: str, *, timeout: float = TIMEOUT) -> Object:
+    async def read(self, path: str, query: Query = (), *, timeout: float = TIMEOUT) -> Object:
         """The object, or whatever JSON stands at this path."""
-        return (await self._ask("GET", path, (), {}, None, timeout))[1]
+        return (await self._ask("GET", path, query, {}, None, timeout))[1]
 
-    async def create(self, path: str, body: Object, *, timeout: float = TIMEOUT) -> Object:
-        """POST to a collection; CONFLICT when one of that name is there."""
-        return (await self._ask("POST", path, (), _JSON, body, timeout))[1]
+    async def create(self, path: str, body: Object, *, dry_run: bool = False, timeout: float = TIMEOUT) -> Object:
+        """POST to a collection; CONFLICT when one of that name is there. `dry_run`: nothing is made."""
+        return (await self._ask("POST", path, _DRY_RUN if dry_run else (), _JSON, body, timeout))[1]
 
     async def replace(self, path: str, body: Object, *, timeout: float = TIMEOUT) -> tuple[Object, bool]:
         """PUT: the object, and whether there was none before. CONFLICT when `resourceVersion` is not the newest."""
         status, made = await self._ask("PUT", path, (), _JSON, body, timeout)
         return made, status == 201
 
-    async def apply(self, path: str, body: Object, owner: str, *, timeout: float = TIMEOUT) -> Object:
+    async def apply(
+        self, path: str, body: Object, owner: str, *, dry_run: bool = False, timeout: float = TIMEOUT
+    ) -> Object:
         """Server-side apply: what `owner` named before and does not name now goes, what others own stays. A `uid` in
-        the body's metadata keeps it from making another object of that name (CONFLICT)."""
-        query = (("fieldManager", owner), ("force", "true"))
+        the body's metadata keeps it from making another object of that name (CONFLICT). `dry_run`: nothing is changed,
+        the answer is what would be."""
+        query = (("fieldManager", owner), ("force", "true"), *(_DRY_RUN if dry_run else ()))
         return (await self._ask("PATCH", path, query, _APPLY, body, timeout))[1]
 
     async def merge(self, path: str, body: Object, owner: str, *, timeout: float = TIMEOUT) -> Object:
         """A merge patch: null removes, a list is replaced whole."""
         return (await self._ask("PATCH", path, (("fieldManager", owner),), _MERGE, body, timeout))[1]
 
-    async def delete(self, path: str, uid: str, *, timeout: float = TIMEOUT) -> None:
-        """Delete this very object: CONFLICT when another one has its name by now."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+    async def delete(self, path: str, uid: str, *, grace_s: int | None = None, timeout: float = TIMEOUT) -> None:
+        """Delete this very object: CONFLICT when another one has its name by now. `grace_s`: how long a pod has to end,
+        None what it says itself."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        options |= {} if grace_s is None else {"gracePeriodSeconds": grace_s}
         await self._ask("DELETE", path, (("propagationPolicy", "Background"),), _JSON, options, timeout)
 
     async def _ask(

@@ -108,7 +108,7 @@ class Following:
                     return
             else:
                 record = seen
-            is_new = known is None or known.told.rev != record.rev or known.told.incarnation > record.incarnation
+            is_new = known is None or known.told.content != record.content or known.told.incarnation > record.incarnation
             if record.removed is not None or not (is_new or everything):
                 if record.removed is not None:
                     self._late.pop(seen.id, None)

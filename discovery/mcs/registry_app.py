@@ -7,6 +7,7 @@ the start is waited for; the tokens file is read again every second, and one tha
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -86,6 +87,8 @@ async def _grpc(
     if settings.grpc_host is None:
         yield None
         return
+    # The library writes lines of its own between those of the log, one for each handshake that fails.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # noqa: TID251 - it is asked for nowhere else
     try:
         from discovery.mcs.rpc import Rpc
         from discovery.mcs.rpc_server import serve_rpc

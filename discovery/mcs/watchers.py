@@ -100,7 +100,7 @@ class Watchers:
         self._size = size
         self._overflowed = 0
         """Of those that have gone."""
-        self._all: set[Watcher] = set()
+        self._all: dict[Watcher, None] = {}
 
     def __repr__(self) -> str:
         return f"<Watchers {len(self._all)}>"
@@ -128,11 +128,11 @@ class Watchers:
         if len(self._all) >= self._limit:
             raise Refused(Reason.BUSY, f"{self._limit} watchers are enough", retry_after_s=5.0)
         watcher = Watcher(self._keys, self._size)
-        self._all.add(watcher)
+        self._all[watcher] = None
         try:
             yield watcher
         finally:
-            self._all.discard(watcher)
+            self._all.pop(watcher, None)
             self._overflowed += watcher.overflows
 
     def tell(self, events: Iterable[Event]) -> None:

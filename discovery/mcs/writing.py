@@ -113,7 +113,7 @@ class Writing:
         else:
             # A floor that was raised without reading leaves nothing visible; else the items are those of before.
             emptied = before is None or record.removed is not None or record.floor != before.floor
-            was_whole = known is not None and before is not None and known.told.rev == before.rev
+            was_whole = known is not None and before is not None and known.told.content == before.content
             knowledge.take_record(record, whole=emptied or was_whole)
 
     # Sessions
@@ -259,7 +259,7 @@ class Writing:
         async def change(record: ClusterRecord | None) -> Whole:
             present = sessions.checked(record, stamp)
             known = knowledge.clusters.get(cluster)
-            if known is None or known.behind or known.told.rev != present.rev:
+            if known is None or known.behind or known.told.content != present.content:
                 fresh = await self._following.read_again(present)
                 return sessions.changed(present, fresh.digest(present.floor)), fresh
             for item in batch.values():

@@ -5,6 +5,7 @@ What validates is imported when it is asked for, so that other commands do not p
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from global_ingress.validate.evidence import Objectives
+    from global_ingress.validate.asking import Rendered
+    from global_ingress.validate.evidence import Objectives, Task
+    from global_ingress.validate.report.judged import Report
+    from global_ingress.validate.run import Patience
 
 
 def app_command(
@@ -28,7 +32,22 @@ def app_command(
     objectives: Annotated[Path | None, typer.Option(help="file of objectives that are to be met")] = None,
     disturb: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="may disturb: is called as COMMAND replace|cut|restore CLUSTER NS/NAME"),
+        typer.Option(
+            metavar="kubernetes|COMMAND",
+            help="may disturb: by the API servers, or is called as COMMAND replace|cut|restore CLUSTER NS/NAME",
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        list[str] | None, typer.Option(metavar="CLUSTER=PATH", help="credentials of a cluster's API server; repeatable")
+    ] = None,
+    context: Annotated[
+        list[str] | None, typer.Option(metavar="CLUSTER=NAME", help="the kubeconfig's context that is that cluster")
+    ] = None,
+    bundle: Annotated[Path | None, typer.Option(help="the rendered folder that was applied")] = None,
+    rollback: Annotated[Path | None, typer.Option(help="the rendered folder that could be gone back to")] = None,
+    fleet: Annotated[Path | None, typer.Option(help="the fleet file that --bundle must be rendered of")] = None,
+    protect: Annotated[
+        list[str] | None, typer.Option(metavar="NAMESPACE", help="whose pods must keep identity and health")
     ] = None,
     wait: Annotated[float, typer.Option(min=0, help="seconds to wait for a stable inventory")] = 60.0,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for the report's files")] = None,
@@ -48,12 +67,16 @@ def app_command(
     """
     from rich.console import Console
 
+    from global_ingress.validate.given import read_given
     from global_ingress.validate.report.judged import exit_code
-    from global_ingress.validate.run import Patience, task_of, validate_command
+    from global_ingress.validate.run import Patience, task_of
     from global_ingress.validate.show import show
 
     _done_instead(schema, diff)
     _needed({"--model": model, "--ingress": ingress, "--discovery": discovery})
+    given, rendered = read_given(kubeconfig or [], context or [], bundle, rollback, fleet, protect or [])
+    if disturb == "kubernetes" and not given.kubeconfigs:
+        raise typer.BadParameter("kubernetes needs --kubeconfig", param_hint="--disturb")
     ingresses, admins = _addresses("--ingress", ingress or []), _addresses("--admin", admin or [])
     if strangers := [name for name in admins if name not in ingresses]:
         raise typer.BadParameter(f"no --ingress is given for {', '.join(strangers)}", param_hint="--admin")
@@ -68,20 +91,32 @@ def app_command(
         attempts=attempts,
         disturb=_command(disturb),
         objectives=_objectives(objectives),
+        given=given,
     )
+    report = _validated(task, output, Patience(inventory_s=wait), rendered)
+    show(report, Console())
+    raise typer.Exit(exit_code(report, strict=strict))
+
+
+def _validated(task: Task, output: Path | None, patience: Patience, rendered: Rendered) -> Report:
+    """What is done is told on stderr; a report that cannot be written ends it."""
+    from rich.console import Console
+
+    from global_ingress.validate.progress import bars
+    from global_ingress.validate.run import validate_command
+
     errors = Console(stderr=True)
     try:
-        report = validate_command(
-            task,
-            say=lambda line: errors.out(line, highlight=False),
-            output=output,
-            patience=Patience(inventory_s=wait),
-        )
+        with bars(errors) as seen:
+            return validate_command(
+                task, say=seen.say, sent=seen.sent, output=output, patience=patience, rendered=rendered
+            )
+    except asyncio.CancelledError:
+        errors.out("ended by SIGTERM; what was cut has been restored", highlight=False)
+        raise typer.Exit(143) from None
     except OSError as error:
         errors.out(f"cannot write the report: {error}", highlight=False)
         raise typer.Exit(1) from error
-    show(report, Console())
-    raise typer.Exit(exit_code(report, strict=strict))
 
 
 def _done_instead(schema: bool, diff: tuple[Path, Path] | None) -> None:

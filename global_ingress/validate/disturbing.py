@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from discovery.kit.clock import Clock
-from global_ingress.validate.checks.disturbed import SETTLED
+from global_ingress.validate.checks.disturbed import SETTLED, replaced
 from global_ingress.validate.evidence import (
     KINDS,
     Answered,
@@ -77,7 +77,8 @@ class Disturber:
         self._patience_s = patience_s
 
     async def replacement(self, pool: Listed) -> Disturbance:
-        """One frontend of the pool is replaced; ends when every discovery lists a new one and none of the old."""
+        """One frontend of the pool is replaced; ends when every discovery lists the new one and no longer
+        the old."""
         readings: list[Reading] = []
         with self._traffic() as traffic:
             await self._until(lambda: traffic.everywhere(0.0, lambda seen: len(seen) >= _BEFORE))
@@ -92,8 +93,8 @@ class Disturber:
         """The pool's region is cut, and restored once the others have got over it."""
         with self._traffic() as traffic:
             await self._until(lambda: traffic.everywhere(0.0, lambda seen: len(seen) >= _BEFORE))
-            cut = await self._do("cut", pool)
             try:
+                cut = await self._do("cut", pool)
                 if cut.failure is None:
                     await self._until(lambda: traffic.everywhere(cut.at, _recovered))
             finally:
@@ -136,7 +137,7 @@ class Disturber:
 def _lists_other(reading: Reading, pool: Listed) -> bool:
     seen = reading.seen
     now = next((one.frontends for one in seen.pools if one.key == pool.key), ()) if isinstance(seen, Listing) else ()
-    return bool(now) and set(now).isdisjoint(pool.frontends)
+    return replaced(pool.frontends, now)
 
 
 def _recovered(seen: list[Exchange]) -> bool:

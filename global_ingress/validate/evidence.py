@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from global_ingress.validate.platform import Bundle, ClusterEvidence
+from global_ingress.validate.platform import Unknown as Unknown
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -102,13 +105,6 @@ class Listing:
 
     complete: bool
     pools: tuple[Listed, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """No list could be had; `reason` says why."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +251,16 @@ class Task:
     """The command that may disturb, with its first arguments; empty = nothing may be disturbed."""
     objectives: Objectives | None = None
     marks: tuple[tuple[str, str], ...] = ()
+    kubeconfigs: tuple[tuple[str, str, str], ...] = ()
+    """(cluster, path, context or ""): the API servers that may be asked."""
+    bundle: Bundle | None = None
+    """What was rendered and taken to the clusters."""
+    rollback: Bundle | None = None
+    """What could be gone back to."""
+    fleet_sha256: str = ""
+    """Of the fleet file that was declared, "" when none was given."""
+    protect: tuple[str, ...] = ()
+    """Namespaces whose pods must keep identity and health."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,3 +278,4 @@ class Evidence:
     viewings: tuple[Viewing, ...] = ()
     departures: tuple[Departure, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
+    clusters: tuple[ClusterEvidence, ...] = ()

@@ -16,8 +16,8 @@ ALLOWED = {
     "The data plane knows pool, wire, client and kit of discovery": {
         *("client", "errors", "identity", "kit", "pool", "reader", "wire"),
     },
-    "The validation client knows the wire of discovery, nothing of the proxy": {
-        *("errors", "identity", "kit", "pool", "reader", "wire"),
+    "The validation client knows the wire of discovery and API servers, nothing of the proxy": {
+        *("errors", "identity", "kit", "kube", "pool", "reader", "wire"),
     },
     "The demo starts programs, it does not import them": {
         *("errors", "identity", "kit", "kube", "pool", "reader", "slices", "testing", "wire"),

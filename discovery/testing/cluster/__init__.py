@@ -11,9 +11,12 @@ It has one resourceVersion for all, a past that is compacted, selectors, pages w
 bookmarks, streaming lists, status subresources, patches and server-side apply, finalizers, garbage collection and a
 small access table. `python -m discovery.testing.cluster` serves one by itself.
 
-It departs from a real server where it says so: no controllers but the garbage collector, no admission, no protobuf,
-no tables, endpoints may be at loopback addresses (`Settings.loopback`), and only those fields are validated that a
-client of endpoint slices, services, leases and multi-cluster objects runs into.
+`FakeCluster(kinds=EVERYDAY, rules=EVERYDAY_RULES)` also serves pods, nodes, workloads with their scale, RBAC objects
+and SubjectAccessReviews that are answered by them.
+
+It departs from a real server where it says so: no controllers but the garbage collector, pods that are deleted are gone
+at once, no admission, no protobuf, no tables, endpoints may be at loopback addresses (`Settings.loopback`), and only
+those fields are validated that a client of endpoint slices, services, leases and multi-cluster objects runs into.
 """
 
 from discovery.testing.cluster.access import EVERYTHING, READ_SLICES, Rule, rule
@@ -37,8 +40,11 @@ from discovery.testing.cluster.faults import (
 from discovery.testing.cluster.journal import Entry
 from discovery.testing.cluster.kinds import KINDS, Kind, custom_kind
 from discovery.testing.cluster.settings import Settings
+from discovery.testing.cluster.workloads import EVERYDAY, EVERYDAY_RULES
 
 __all__ = [
+    "EVERYDAY",
+    "EVERYDAY_RULES",
     "EVERYTHING",
     "KINDS",
     "READ_SLICES",

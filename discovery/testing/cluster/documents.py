@@ -78,6 +78,9 @@ def _resources(kind: Kind, version: str) -> Iterable[dict[str, Any]]:
     yield {"name": kind.plural, **base, "verbs": _VERBS} | ({"shortNames": list(kind.short)} if kind.short else {})
     if kind.status:
         yield {"name": f"{kind.plural}/status", **base, "singularName": "", "verbs": ["get", "patch", "update"]}
+    if kind.scale:
+        of = {"group": "autoscaling", "version": "v1", "kind": "Scale", "singularName": ""}
+        yield {"name": f"{kind.plural}/scale", **base, **of, "verbs": ["get", "patch", "update"]}
 
 
 def _gvk(kind: Kind, version: str) -> dict[str, str]:

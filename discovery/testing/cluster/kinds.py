@@ -36,7 +36,7 @@ class Kind:
     `fields` gives what field selectors may ask for. `lists` tells server-side apply which lists are not one value:
     a path (`status.conditions`) and the keys that name an item, none for a set of plain values; `key_defaults` is
     what a key is when an item has none; `merged` is the same for the strategic merge patch. `atoms` are maps that
-    are one value.
+    are one value. `scale`: it has a scale subresource. `path_names`: names may hold what a path segment may (RBAC's).
     """
 
     kind: str
@@ -47,6 +47,8 @@ class Kind:
     short: tuple[str, ...] = ()
     custom: bool = False
     status: bool = False
+    scale: bool = False
+    path_names: bool = False
     generation: bool = False
     create_on_update: bool = False
     unconditional_update: bool = True

@@ -24,15 +24,17 @@ def generated(base: str, uid: str) -> str:
     return base[:_LONGEST_BASE] + suffix
 
 
-def causes(metadata: Object) -> list[Cause]:
-    """Why this metadata is refused."""
-    return [*_name(metadata), *_labels(metadata), *_rest(metadata)]
+def causes(metadata: Object, *, path_names: bool = False) -> list[Cause]:
+    """Why this metadata is refused. `path_names`: the name may be whatever a segment of a path may be."""
+    return [*_name(metadata, path_names), *_labels(metadata), *_rest(metadata)]
 
 
-def _name(metadata: Object) -> list[Cause]:
+def _name(metadata: Object, path_names: bool) -> list[Cause]:
     name = metadata.get("name", "")
     if not name:
         return [required("metadata.name", "name or generateName is required")]
+    if path_names and isinstance(name, str) and name not in {".", ".."} and not {"/", "%"} & set(name):
+        return []
     if not isinstance(name, str) or len(name) > 253 or _SUBDOMAIN.fullmatch(name) is None:
         return [wrong("metadata.name", name, "a lowercase RFC 1123 subdomain must consist of lower case characters")]
     return []

@@ -53,7 +53,7 @@ def parse(method: str, path: str, watch: bool, kinds: Sequence[Kind]) -> Asked |
 
 
 def _known_subresource(kind: Kind, name: str, subresource: str, namespace: str | None) -> None:
-    if subresource and not (subresource == "status" and kind.status):
+    if subresource and not ((subresource == "status" and kind.status) or (subresource == "scale" and kind.scale)):
         raise no_such_path()
     if name and kind.namespaced and namespace is None:
         raise no_such_path()

@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from discovery.kit.clock import Clock
-from discovery.testing.cluster import patching, reading
+from discovery.testing.cluster import patching, reading, scaling
 from discovery.testing.cluster.access import Access
 from discovery.testing.cluster.cursor import Cursor
 from discovery.testing.cluster.documents import document
@@ -36,6 +36,7 @@ from discovery.testing.cluster.faults import Answer, Drop, Faults, Silence
 from discovery.testing.cluster.journal import Entry
 from discovery.testing.cluster.kinds import Kind, Object
 from discovery.testing.cluster.paths import Asked, parse
+from discovery.testing.cluster.rbac import reviewed
 from discovery.testing.cluster.selectors import Selector, parse_selector
 from discovery.testing.cluster.settings import Settings
 from discovery.testing.cluster.store import Store
@@ -143,9 +144,15 @@ class ApiServer:
             return await self._many(request, asked, selector, query)
         target = Target(asked.kind, asked.version, asked.home, asked.name, asked.subresource)
         if asked.verb == "get":
-            return _json(self._shown(asked, self.writes.existing(target)))
+            thing = self.writes.existing(target)
+            return _json(scaling.scale_of(thing) if asked.subresource == "scale" else self._shown(asked, thing))
         writer = Writer(_manager(request), query.get("dryRun") == "All")
         body = await _body(request)
+        if asked.kind.resource == "subjectaccessreviews.authorization.k8s.io" and asked.verb == "create":
+            return _json(self._shown(asked, reviewed(self.store, _object(request, body))), 201)
+        if asked.subresource == "scale":
+            media = request.headers.get("content-type", "")
+            return _json(scaling.rescale(self.writes, target, media, decode(body), writer))
         if asked.verb == "delete":
             return self._deleted(asked, target, _options(request, body), writer)
         if asked.verb == "patch":

@@ -230,7 +230,7 @@ class Writes:
             raise invalid(target.kind.kind, target.kind.group, target.name, [cause])
 
     def _check(self, kind: Kind, new: Object, before: Object | None) -> None:
-        causes = names.causes(new["metadata"])
+        causes = names.causes(new["metadata"], path_names=kind.path_names)
         rule = self.rules.get(kind.resource)
         if rule is not None:
             causes += rule(self.around, new, before)

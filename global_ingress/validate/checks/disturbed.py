@@ -66,11 +66,17 @@ def _replaced(blank: Check, evidence: Evidence, seen: Disturbance) -> Check:
 
 
 def _learned(reading: Reading, seen: Disturbance) -> bool:
-    """Whether this reading, made after the deed, lists something new for the pool and nothing old."""
+    """Whether this reading, made after the deed, lists a new frontend for the pool and lacks an old one."""
     if not isinstance(reading.seen, Listing) or reading.at < seen.deeds[0].at:
         return False
-    now = next((set(pool.frontends) for pool in reading.seen.pools if pool.key == seen.before.key), set[str]())
-    return bool(now) and now.isdisjoint(seen.before.frontends)
+    now = next((pool.frontends for pool in reading.seen.pools if pool.key == seen.before.key), ())
+    return replaced(seen.before.frontends, now)
+
+
+def replaced(before: Sequence[str], now: Sequence[str]) -> bool:
+    """A new one has come and an old one is gone, and there are not more than before: none is kept beside its
+    successor."""
+    return bool(set(now) - set(before)) and bool(set(before) - set(now)) and len(now) <= len(before)
 
 
 def _urls(pool: Listed) -> str:

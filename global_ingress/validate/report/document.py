@@ -97,6 +97,8 @@ class Document:
     exchanges: tuple[Sent, ...]
     departures: tuple[Departure, ...]
     disturbances: tuple[Disturbed, ...]
+    clusters: tuple[dict[str, Any], ...] = ()
+    """By what was read there; what is unknown is `{"reason": …}`."""
 
 
 def document(report: Report) -> Document:
@@ -115,6 +117,7 @@ def document(report: Report) -> Document:
         exchanges=tuple(_sent(one) for one in evidence.exchanges),
         departures=evidence.departures,
         disturbances=tuple(_disturbed(one) for one in evidence.disturbances),
+        clusters=tuple(asdict(one) for one in evidence.clusters),
     )
 
 

@@ -88,9 +88,25 @@ def identity(report: Report) -> tuple[tuple[str, str], ...]:
         ("ingresses", ", ".join(f"{name} {url}" for name, url in task.ingresses)),
         ("discoveries", ", ".join(f"{name} {url}" for name, url in task.discoveries)),
         ("ingress version", ", ".join(versions) or "unknown: no admin listener was given"),
+        *_deployed(report),
         ("observed", f"{moment(report.evidence.began)} to {moment(report.evidence.ended)}"),
         ("disturbed by", " ".join(task.disturb) or "nothing"),
     )
+
+
+def _deployed(report: Report) -> Iterator[tuple[str, str]]:
+    """What was rendered and taken to the clusters, as far as it was given."""
+    bundle, clusters = report.evidence.task.bundle, report.evidence.clusters
+    if bundle is not None:
+        yield "fleet", f"{bundle.fleet}, sha256 {bundle.fleet_sha256}"
+        yield "bundle", f"{bundle.folder}, sha256 {bundle.sha256}, by {bundle.rendered_by}"
+        yield "images", ", ".join(image for image, _ in bundle.images)
+        yield "settings", ", ".join(f"{cluster} sha256 {digest}" for cluster, _, digest in bundle.configs)
+    if clusters:
+        yield (
+            "Kubernetes",
+            ", ".join(f"{one.cluster} {getattr(one.version, 'reason', one.version)}" for one in clusters),
+        )
 
 
 def to_markdown(report: Report) -> str:
