@@ -10,7 +10,7 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts ci bench compiled test-compiled e2e-local fuzz docs lock clean soak render image proto
+.PHONY: help demo test check lint types contracts ci bench compiled test-compiled e2e-local fuzz docs lock clean soak render image proto sim
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
