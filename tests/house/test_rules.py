@@ -63,6 +63,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "I72": (
         (TRACES, "test_the_callers_trace_goes_on_to_the_frontend"),
         (TRACES, "test_every_try_is_a_span"),
+        (TRACES, "test_of_two_tries_at_once_each_is_a_span"),
         (TRACES, "test_a_dead_collector_costs_spans_and_no_request"),
         (TRACES, "test_a_slow_collector_does_not_hold_up_the_end"),
         (LOGS, "test_row_108_without_tracing_the_callers_context_passes_untouched"),
