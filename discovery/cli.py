@@ -295,7 +295,7 @@ def directory_main() -> None:
 
 
 def _app(name: str) -> typer.Typer:
-    return typer.Typer(name=name, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=False)
+    return typer.Typer(name=name, pretty_exceptions_enable=False, no_args_is_help=False)
 
 
 directory_app = _app("global-discovery-service")

@@ -50,26 +50,34 @@ def _options(
 
 @app.command()
 def check(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Settings files.")]) -> None:
-    """Tell all faults of settings files: file:line:column, the key, what was found, what is allowed."""
+    """Tell all faults of settings files: file:line:column, the key, what was found, what is allowed.
+
+    The files they name are looked at too: keys, certificates and their private keys.
+    """
     from global_ingress.proxy import settings
+    from global_ingress.proxy.exporting import MISSING, can_export
+    from global_ingress.proxy.guarding import read_guards
+    from global_ingress.proxy.reading import read_file
 
     code = 0
     for name in files:
         try:
-            with open(name, "rb") as file:
-                content = file.read()
+            content = read_file(name)
         except OSError as error:
             print(f"{name}: cannot be read: {error.strerror}", file=sys.stderr)
             code = max(code, 1)
             continue
         try:
             directory = os.path.dirname(os.path.abspath(name))
-            settings.load(settings.decoded(content, name=name), name=name, directory=directory)
+            made = settings.load(settings.decoded(content, name=name), name=name, directory=directory)
+            read_guards(made)
         except settings.SettingsFault as error:
             print(error, file=sys.stderr)
             code = 2
         else:
             print(f"{name}: no faults")
+            if made.trace and not can_export():
+                print(f"{name}: trace: {MISSING} here", file=sys.stderr)
     raise typer.Exit(code)
 
 

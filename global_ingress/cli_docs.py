@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from discovery.cli import directory_app
+from discovery.mcs.admin_command import app as admin_app
 from discovery.mcs.controller_command import app as controller_app
 from discovery.mcs.registry_command import app as registry_app
 from global_ingress.cli import app
@@ -19,8 +20,8 @@ _INTRO = """# The commands
 
 Made from the declarations by `python -m global_ingress.cli_docs`; do not edit.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or settings. `--install-completion` of `global-ingress` completes commands
-and flags in your shell. `--help` of each command says the same.
+Exit codes: 0 done, 1 failed, 2 wrong usage or settings. `--install-completion` of each command completes its
+flags and commands in your shell. `--help` of each command says the same.
 """
 
 
@@ -29,6 +30,7 @@ _COMMANDS = (
     ("global-discovery-service", directory_app),
     ("mcs-registry", registry_app),
     ("mcs-controller", controller_app),
+    ("mcs-admin", admin_app),
 )
 
 

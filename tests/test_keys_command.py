@@ -70,3 +70,16 @@ def test_commands_at_once_lose_no_key(tmp_path: Path) -> None:
     assert {key.name for key in keys.load((tmp_path / "keys.yaml").read_text(), name="k")} == {
         f"k{n}" for n in range(6)
     }
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    real, link = tmp_path / "kept" / "real.yaml", tmp_path / "keys.yaml"
+    real.write_text("keys: []\n")
+    link.symlink_to("kept/real.yaml")
+    assert run(tmp_path, "add", "a")[0] == 0
+    assert link.is_symlink()
+    assert [key.name for key in keys.load(real.read_text(), name="k")] == ["a"]
+    assert run(tmp_path, "revoke", "a")[0] == 0
+    assert link.is_symlink()
+    assert keys.load(link.read_text(), name="k") == ()

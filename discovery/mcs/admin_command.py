@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _POLL_S = 1.0
 _RETENTION_MS = 24 * 3_600_000
 
-app = typer.Typer(name="mcs-admin", add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+app = typer.Typer(name="mcs-admin", pretty_exceptions_enable=False, no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:

@@ -14,7 +14,7 @@ from discovery.kit.log import configure
 from discovery.mcs.registry_app import serve_registry
 from discovery.mcs.registry_settings import check
 
-app = typer.Typer(name="mcs-registry", add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(name="mcs-registry", pretty_exceptions_enable=False)
 
 
 def _flag(text: str, *, var: str, metavar: str | None = None) -> Any:

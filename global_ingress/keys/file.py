@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from global_ingress.proxy import keys, yaml_places
+from global_ingress.proxy.reading import read_file
 from global_ingress.proxy.settings_reading import decoded
 
 PREFIX = "gi-"
@@ -35,6 +36,7 @@ def new_key(chance: bytes) -> str:
 def changing(path: Path) -> Iterator[list[dict[str, Any]]]:
     """The entries of the file as it spells them; what the block leaves in the list is written. Raises OSError,
     SettingsFault."""
+    path = Path(os.path.realpath(path))  # where a link points to: the link stays one
     lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -49,7 +51,7 @@ def changing(path: Path) -> Iterator[list[dict[str, Any]]]:
 def read_text(path: Path) -> str:
     """The file's text; that of an empty list when there is none."""
     try:
-        return decoded(path.read_bytes(), name=str(path))
+        return decoded(read_file(path), name=str(path))
     except FileNotFoundError:
         return "keys: []\n"
 

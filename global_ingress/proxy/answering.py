@@ -217,9 +217,9 @@ class Answering(Trying):
         if plane.log is not None:
             entry = self._entry(status, outcome, code, seconds, stream=stream)
             plane.log.add(entry)
-            if trace is not None and trace.sampled:
+            if isinstance(trace, Trace):
                 self._end_trace(trace, entry)
-        elif trace is not None and trace.sampled:
+        elif isinstance(trace, Trace):
             self._end_trace(trace, self._entry(status, outcome, code, seconds, stream=stream))
         if self._story is not None or outcome != "ok" or plane.explained.sampling:
             self._explain(status, outcome, code, seconds, stream=stream)

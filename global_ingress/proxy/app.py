@@ -30,6 +30,8 @@ from global_ingress.proxy.listening import CannotListen, open_listeners
 from global_ingress.proxy.running import WORKER, Running
 from global_ingress.proxy.settings import Fault, Settings, SettingsFault
 
+_log = log.logger("global_ingress")
+
 NO_FILE = """\
 global-ingress serve: no settings file. Give one with --config FILE or GLOBAL_INGRESS_CONFIG. The least it needs:
 
@@ -74,6 +76,7 @@ def serve_command(
         return 1
     log.configure(settings.log.format, settings.log.level, sys.stderr)
     _raise_descriptor_limit()
+    _look_at_descriptors(settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(file, settings, listeners, worker, environment))
 
@@ -121,6 +124,16 @@ def _raise_descriptor_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _look_at_descriptors(settings: Settings) -> None:
+    """Each request takes a descriptor for its client and one for its frontend."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.limits.connections // settings.workers
+    if wanted > soft:
+        _log.warning(
+            "limits.connections is above the limit of descriptors", connections_per_worker=wanted, descriptors=soft
+        )
 
 
 async def _serve(

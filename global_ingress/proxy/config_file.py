@@ -20,6 +20,7 @@ import watchfiles
 from discovery.kit.clock import Clock
 from discovery.kit.log import logger
 from global_ingress.proxy import settings as settings_module
+from global_ingress.proxy.reading import read_file
 from global_ingress.proxy.settings import Settings, SettingsFault
 
 LOOK = 5.0  # seconds between two looks where the system cannot watch
@@ -105,7 +106,7 @@ class ConfigFile:
             self._take(made, apply)
 
     def _content(self, *, note: bool = True) -> bytes:
-        content = self.path.read_bytes()
+        content = read_file(self.path)
         if note:
             self._digest = hashlib.sha256(content).digest()
         return content

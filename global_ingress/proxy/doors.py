@@ -33,6 +33,11 @@ class Purse(Protocol):
     def end(self, slot: int) -> None: ...
 
 
+def pattern(glob: str) -> str:
+    """The regular expression of a glob: `*` is any text, `?` any character, and every other character is itself."""
+    return translate(glob.replace("[", "[[]"))  # to fnmatch a bracket would begin a class of characters
+
+
 class Holder:
     """Whoever shows a key."""
 
@@ -41,7 +46,7 @@ class Holder:
     def __init__(self, key: KeyRoute) -> None:
         self.key = key
         self.rate = None if key.rate is None else (key.rate[0], int(key.rate[1] * 1e9))
-        globs = "|".join(translate(glob) for glob in key.models)
+        globs = "|".join(map(pattern, key.models))
         self._match: Callable[[str], object] | None = None if key.models == ("*",) else re.compile(globs).match
         self._routes: Routes | None = None
         self._listing = b""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from discovery.kit.clock import Clock
 from discovery.kit.log import logger
@@ -18,14 +17,13 @@ from global_ingress.proxy import keys, tls
 from global_ingress.proxy.allowance import Allowance
 from global_ingress.proxy.keys import Key
 from global_ingress.proxy.rate import KEYS
+from global_ingress.proxy.reading import read_file
 from global_ingress.proxy.routes import Auth, TlsFiles
 from global_ingress.proxy.routing import Guards
 from global_ingress.proxy.settings_faults import Fault, SettingsFault
 from global_ingress.proxy.settings_reading import decoded
 from global_ingress.proxy.settings_sections import Settings, Tls, UpstreamTls
 from global_ingress.proxy.slots import Slots
-
-MOST_BYTES = 16 << 20
 
 _log = logger("global_ingress.guarding")
 
@@ -55,13 +53,9 @@ def read_guards(settings: Settings) -> Read:
 
 def _content(path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        return read_file(path)
     except OSError as error:
         raise SettingsFault([Fault(path, 0, 0, "", f"cannot be read: {error.strerror or error}")]) from None
-    if len(content) > MOST_BYTES:
-        raise SettingsFault([Fault(path, 0, 0, "", f"has more than {MOST_BYTES} bytes")])
-    return content
 
 
 def _keys(settings: Settings) -> tuple[Key, ...] | None:

@@ -32,7 +32,9 @@ class Key(Section):
 
     name: Name = Field(description="Whose key it is; for people.")
     sha256: Digest = Field(description="The SHA-256 of the key.")
-    models: OneOrMore[Name] = Field(default=("*",), description="Ids of models it may use, with `*` and `?`.")
+    models: OneOrMore[Name] = Field(
+        default=("*",), description="Ids of models it may use, with `*` and `?`; all other characters are themselves."
+    )
     rate: Optional[Rate] = Field(default=None, description="Requests in a time, such as `100/1m`.")
     concurrent: Optional[Count] = Field(default=None, description="Requests at once.")
     expires: Optional[Moment] = Field(default=None, description="When it ends, such as `2027-01-31`.")

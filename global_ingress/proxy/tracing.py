@@ -42,22 +42,30 @@ class Tracing:
         self._send = send
         self._by_parent = sampling.parent
         self._bound = round(sampling.ratio * _EVERY)
-        self._ids: list[str] = []
+        self._ids: list[bytes] = []
         self._gathered: list[Span] = []
         self._at_once = AT_ONCE
         self.dropped = 0  # not told yet
 
-    def begin(self, traceparent: bytes, tracestate: bytes) -> Trace:
+    def begin(self, traceparent: bytes, tracestate: bytes) -> Trace | Unsampled:
         """A request has come, with these headers or without."""
         fresh = self._ids.pop() if self._ids else self._make_ids()
         caller = read_traceparent(traceparent) if traceparent else None
         if caller is None:
-            return Trace(self, Context(fresh[:32], fresh[32:], self._flags(fresh[:32]) | RANDOM), "", b"")
-        flags = caller.flags if self._by_parent else caller.flags & RANDOM | self._flags(caller.trace_id)
-        return Trace(self, Context(caller.trace_id, fresh[32:], flags), caller.span_id, tracestate)
+            if not self._sampled(fresh[:32]):
+                return Unsampled(b"\r\ntraceparent: 00-%b-%b-02" % (fresh[:32], fresh[32:]))
+            return Trace(self, Context(fresh[:32].decode(), fresh[32:].decode(), SAMPLED | RANDOM), "", b"")
+        if self._by_parent:
+            flags = caller.flags
+        else:
+            flags = caller.flags & RANDOM | (SAMPLED if self._sampled(caller.trace_id) else 0)
+        context = Context(caller.trace_id, fresh[32:].decode(), flags)
+        if not flags & SAMPLED:
+            return Unsampled(context_lines(context, tracestate))
+        return Trace(self, context, caller.span_id, tracestate)
 
     def span_id(self) -> str:
-        return (self._ids.pop() if self._ids else self._make_ids())[32:]
+        return (self._ids.pop() if self._ids else self._make_ids())[32:].decode()
 
     def add(self, spans: Sequence[Span]) -> None:
         self._gathered += spans
@@ -68,7 +76,7 @@ class Tracing:
         """A request that was answered here, without any exchange. Health is asked too often to be told."""
         if entry.path.startswith("/v1"):
             trace = self.begin(traceparent, tracestate)
-            if trace.sampled:
+            if isinstance(trace, Trace):
                 trace.finish(entry, (), None)
 
     def pass_on(self) -> None:
@@ -87,45 +95,55 @@ class Tracing:
         self.pass_on()
         self._at_once = 1
 
-    def _flags(self, trace_id: str) -> int:
+    def _sampled(self, trace_id: str | bytes) -> bool:
         """By the lower half of the trace id, so that all hops with the same ratio decide alike."""
-        return SAMPLED if self._bound >= _EVERY or int(trace_id[16:], 16) < self._bound else 0
+        bound = self._bound
+        return bound > 0 and (bound >= _EVERY or int(trace_id[16:], 16) < bound)
 
-    def _make_ids(self) -> str:
-        digits = os.urandom(24 * _IDS).hex()
+    def _make_ids(self) -> bytes:
+        digits = os.urandom(24 * _IDS).hex().encode()
         self._ids = [digits[at : at + 48] for at in range(0, len(digits), 48)]
         return self._ids.pop()
+
+
+class Unsampled:
+    """A request that is not sampled: frontends are told so, and nothing else is done."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self, lines: bytes) -> None:
+        self._lines = lines
+
+    def sent(self, frontend: Frontend) -> bytes:
+        return self._lines
+
+    def tried(self, frontend: Frontend, one: Try) -> None:
+        """Nothing is kept."""
 
 
 class Trace:
     """One request's part of a trace."""
 
-    __slots__ = ("_context", "_parent_id", "_running", "_state", "_told", "_tracing", "sampled")
+    __slots__ = ("_context", "_parent_id", "_running", "_state", "_told", "_tracing")
 
     def __init__(self, tracing: Tracing, context: Context, parent_id: str, state: bytes) -> None:
         self._tracing = tracing
         self._context = context
         self._parent_id = parent_id
         self._state = state
-        self.sampled = bool(context.flags & SAMPLED)
-        if self.sampled:
-            self._running: dict[Frontend, tuple[str, float]] = {}
-            self._told: list[tuple[str, Frontend, Try]] = []
+        self._running: dict[Frontend, tuple[str, float]] = {}
+        self._told: list[tuple[str, Frontend, Try]] = []
 
     def sent(self, frontend: Frontend) -> bytes:
         """A try goes to this frontend: the lines that tell it whose child its span is."""
-        context = self._context
-        if self.sampled:
-            span_id = self._tracing.span_id()
-            self._running[frontend] = span_id, self._tracing.clock()
-            context = context._replace(span_id=span_id)
-        return context_lines(context, self._state)
+        context, span_id = self._context, self._tracing.span_id()
+        self._running[frontend] = span_id, self._tracing.clock()
+        return context_lines(Context(context.trace_id, span_id, context.flags), self._state)
 
     def tried(self, frontend: Frontend, one: Try) -> None:
         """A try is over, and has not given the answer."""
-        if self.sampled:
-            span_id, _ = self._running.pop(frontend, ("", 0.0))
-            self._told.append((span_id or self._tracing.span_id(), frontend, one))
+        span_id, _ = self._running.pop(frontend, ("", 0.0))
+        self._told.append((span_id or self._tracing.span_id(), frontend, one))
 
     def finish(self, entry: Entry, last: Sequence[Try], frontend: Frontend | None) -> None:
         """The request is over. `last` is the try at `frontend` that was under way until then, if there is one."""

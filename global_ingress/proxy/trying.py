@@ -18,7 +18,7 @@ from global_ingress.proxy.keeping import connect, take_idle
 from global_ingress.proxy.observer import Observer
 from global_ingress.proxy.request import Buffer
 from global_ingress.proxy.tally import bump
-from global_ingress.proxy.tracing import Trace
+from global_ingress.proxy.tracing import Trace, Unsampled
 from global_ingress.proxy.upstream import Connection
 from global_ingress.proxy.wheel import NEVER
 
@@ -39,7 +39,7 @@ class Trying:
     _answer: Answer | None = None
     _observer: Observer | None = None
     _gate: Gate | None = None
-    _trace: Trace | None = None  # while requests are traced
+    _trace: Trace | Unsampled | None = None  # while requests are traced
     _holding = -1  # the slot of the frontend that is held
     _reached = 0  # tries that reached a frontend
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -16,8 +17,9 @@ MODULES = ["global_ingress", "discovery"]
 SETTINGS = [path for path in (ROOT / "examples").glob("*.yaml") if path.name not in ("fleet.yaml", "keys.yaml")]
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=env)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -29,6 +31,17 @@ def test_each_console_script_tells_its_version_and_its_help(script: str) -> None
     helped = run(program, "--help")
     assert (helped.returncode, helped.stderr) == (0, "")
     assert "Usage" in helped.stdout
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_each_console_script_completes_in_a_shell(script: str) -> None:
+    program, variable = str(Path(sys.executable).with_name(script)), f"_{script.replace('-', '_').upper()}_COMPLETE"
+    told = run(program, COMP_WORDS=f"{script} --", COMP_CWORD="1", **{variable: "complete_bash"})
+    assert "--help" in told.stdout.split()
+    assert (
+        f"complete -o default -F _{script.replace('-', '_')}_completion {script}"
+        in run(program, **{variable: "source_bash"}).stdout
+    )
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -113,7 +113,7 @@ def test_rate_and_concurrency_at_their_edges(allowance: Allowance) -> None:
     [
         (("*",), "any/thing", True), (("acme/*",), "acme/tiny", True), (("acme/*",), "acmee/tiny", False),
         (("a", "b?"), "b1", True), (("a", "b?"), "b12", False), (("a.c",), "abc", False), (("A",), "a", False),
-        (("a",), "a\n", False),
+        (("a",), "a\n", False), (("a[1]",), "a1", False), (("a[1]*",), "a[1]b", True), (("[!a]",), "b", False),
     ],
 )  # fmt: skip
 def test_models_by_globs(allowance: Allowance, globs: tuple[str, ...], model: str, may: bool) -> None:

@@ -11,7 +11,7 @@ from global_ingress.proxy.exporting import Exporting
 from global_ingress.proxy.otel import Otel
 from global_ingress.proxy.routes import Sampling
 from global_ingress.proxy.spans import Span, decode_spans, pack, unpack
-from global_ingress.proxy.tracing import Tracing
+from global_ingress.proxy.tracing import Trace, Tracing, Unsampled
 
 PARENT = b"00-%b-b7ad6b7169203331-%b"
 ENTRY = refused_entry(100.0, "r", "POST", "/v1/embeddings", 404, "refused", "model_not_found", "127.0.0.1")
@@ -38,24 +38,28 @@ def tracing(ratio: float = 1.0, *, parent: bool = True) -> tuple[Tracing, Channe
     return Tracing(Sampling(ratio, parent), channel.send, lambda: 0.0), channel
 
 
+def sampled(trace: Trace | Unsampled) -> bool:
+    return isinstance(trace, Trace)
+
+
 @given(st.integers(1, 2**128 - 1), st.floats(0, 1))
 def test_the_ratio_is_of_the_trace_ids_lower_half(trace_id: int, ratio: float) -> None:
     one, _ = tracing(ratio, parent=False)
-    sampled = one.begin(PARENT % (b"%032x" % trace_id, b"00"), b"").sampled
-    assert sampled == ((trace_id & (2**64 - 1)) < round(ratio * 2**64))
+    begun = sampled(one.begin(PARENT % (b"%032x" % trace_id, b"00"), b""))
+    assert begun == ((trace_id & (2**64 - 1)) < round(ratio * 2**64))
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_where_a_caller_has_decided_it_counts(ratio: float) -> None:
     one, _ = tracing(ratio)
-    assert one.begin(PARENT % (b"1" * 32, b"01"), b"").sampled
-    assert not one.begin(PARENT % (b"1" * 32, b"00"), b"").sampled
-    assert one.begin(b"", b"").sampled is (ratio == 1.0)
+    assert sampled(one.begin(PARENT % (b"1" * 32, b"01"), b""))
+    assert not sampled(one.begin(PARENT % (b"1" * 32, b"00"), b""))
+    assert sampled(one.begin(b"", b"")) is (ratio == 1.0)
 
 
 def test_the_share_of_fresh_traces() -> None:
     one, _ = tracing(0.25)
-    assert 700 < sum(one.begin(b"", b"").sampled for _ in range(4000)) < 1300
+    assert 700 < sum(sampled(one.begin(b"", b"")) for _ in range(4000)) < 1300
 
 
 def test_what_is_not_taken_is_dropped_and_counted_later() -> None:

@@ -105,6 +105,21 @@ async def test_every_try_is_a_span(traced: Traced, collector: Collector) -> None
     assert [sent(rig, n)["traceparent"].split("-")[2] for n in range(3)] == [one.span_id for one in tries]
 
 
+async def test_of_two_tries_at_once_each_is_a_span(traced: Traced, collector: Collector) -> None:
+    rig = await traced(hedge={"after": "p95", "max_share": 0.5})
+    rig.each([whole()])
+    for _ in range(60):
+        await rig.ask()
+    await rig.at_rest()
+    rig.play([hang], [whole()])
+    name = rig.fresh_id()
+    assert (await rig.ask(headers=[f"x-request-id: {name}"])).status == 200
+    server, tries = await told(collector, name)
+    assert [one.attributes.get("error.type") for one in tries] == ["outrun", None]
+    assert server.attributes["global_ingress.attempts"] == 2
+    assert {sent(rig, n)["traceparent"].split("-")[2] for n in (-1, -2)} == {one.span_id for one in tries}
+
+
 async def test_a_frontend_that_cannot_be_reached_is_told(traced: Traced, collector: Collector) -> None:
     rig = await traced(pools=1)
     rig.frontends[0].refuse()

@@ -192,7 +192,6 @@ def controller_app(connect: Connect, digest: Digest = digest) -> typer.Typer:
     """The command, with this way to the registry."""
     app = typer.Typer(
         name="mcs-controller",
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"obj": (connect, digest)},
     )
