@@ -27,12 +27,20 @@ def admit(head: Head, plane: Plane) -> Path:
     if head.looped:
         raise Refusal("loop_detected", "the request has come through a global ingress before")
     if plane.cors is not None and is_preflight(head):
-        return _PREFLIGHT
+        return _bodiless(head, _PREFLIGHT)
     if plane.doors is not None and head.target.startswith(_GUARDED):
         plane.doors.look(head.secret)
     if head.length > plane.limits.body:
         raise Refusal("request_too_large", f"the body is larger than the limit of {plane.limits.body} bytes")
-    return match(head.method, head.target)
+    path = match(head.method, head.target)
+    return path if path.kind is Kind.PROXY else _bodiless(head, path)
+
+
+def _bodiless(head: Head, path: Path) -> Path:
+    """What is answered here has no use for a body, so nobody, and least of all somebody without a key, has one held."""
+    if head.length > 0 or head.chunked:
+        raise Refusal("request_too_large", "this request has no body here")
+    return path
 
 
 def refused(refusal: Refusal, head: Head | None) -> tuple[bytes, bytes]:

@@ -25,7 +25,8 @@ class Verdict(NamedTuple):
 def look(full_at: int, now: int, count: int, window: int) -> Verdict:
     """Whether one request passes a bucket of `count` per `window`, and what that leaves."""
     each = window // count
-    base = max(full_at, now)
+    # This rate never leaves a bucket that takes longer than its window to fill: another, slower one did, and is over.
+    base = full_at if now < full_at <= now + window else now
     after = base + each
     room = window - (after - now)
     if room < 0:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 MIN_DURATION, MAX_DURATION = 0.001, 30 * 86400.0
 MAX_SIZE = 1 << 40
 MAX_WORKERS = 256
+MOST_PER_SECOND = 1_000_000
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h)")
 _SIZE = re.compile(r"([0-9]{1,15}) ?(B|kB|MB|GB|KiB|MiB|GiB)")
 _BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -229,7 +230,10 @@ def rate(value: object) -> tuple[int, float]:
     count, slash, window = value.partition("/") if isinstance(value, str) else ("", "", "")
     if not slash or not re.fullmatch(r"[1-9][0-9]{0,8}", count):
         raise NotAllowed("must be COUNT/DURATION such as 100/1m")
-    return int(count), duration(window)
+    seconds = duration(window)
+    if int(count) > seconds * MOST_PER_SECOND:
+        raise NotAllowed(f"must be {MOST_PER_SECOND} in a second at most")
+    return int(count), seconds
 
 
 def digest(value: object) -> str:

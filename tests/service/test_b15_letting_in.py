@@ -264,6 +264,19 @@ async def test_b102_a_page_asks_first_and_needs_no_key_for_it(start: Start, keys
     assert rig.asked == 0
 
 
+@pytest.mark.parametrize("framing", ["Content-Length: 99999999999", "Content-Length: 1", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("line", ["OPTIONS /v1/chat/completions", "GET /health", "GET /v1/models"])
+async def test_i60_what_is_answered_without_a_key_holds_no_body(
+    start: Start, keys: Keys, line: str, framing: str
+) -> None:
+    rig = await start(fresh=True, auth=keys.auth, cors={"origins": [PAGE]})
+    client = await rig.client()
+    head = "\r\n".join([f"{line} HTTP/1.1", "Host: x", *bearer(), *ASKS, framing, "", ""])
+    await client.send(head.encode())
+    answer = await client.answer()
+    assert (answer.status, answer.error["code"], answer.one("connection")) == (413, "request_too_large", "close")
+
+
 async def test_b102_every_answer_can_be_read_by_the_page(start: Start, keys: Keys) -> None:
     rig = await start(fresh=True, auth=keys.auth, cors={"origins": [PAGE]})
     rig.play((whole(b"{}", "200 OK", "Access-Control-Allow-Origin: *"),))
