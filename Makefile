@@ -10,7 +10,7 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts ci bench e2e-local fuzz docs lock clean soak render image
+.PHONY: help demo test check lint types contracts ci bench compiled test-compiled e2e-local fuzz docs lock clean soak render image proto
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ demo: $(VENV)/.ok  ## four simulated regions, discovery and ingress in each, tra
 
 test: $(VENV)/.ok  ## every test that needs nothing but loopback
 	$(BIN)/python -m pytest -m "not e2e and not soak and not deploy" $(PYTEST_ARGS)
+
+sim: $(VENV)/.ok  ## one seeded schedule of trouble for the multi-cluster services (SEED=1 SIM_ARGS="--schedules 10000 --jobs 2")
+	$(BIN)/python -m tests.sim.mcs --seed $(or $(SEED),1) $(SIM_ARGS)
 
 soak: $(VENV)/.ok  ## reloads, replaced frontends, restarts and killed workers under load (SOAK=600 seconds)
 	$(BIN)/python -m pytest tests/soak --soak-seconds $(or $(SOAK),600) --timeout 1800 $(PYTEST_ARGS)
@@ -51,10 +54,32 @@ ci: check  ## everything: check, demo, bench and fuzz in short, the image, then 
 	$(MAKE) bench BENCH_ARGS=--quick
 	$(MAKE) fuzz FUZZ_ARGS=3
 	$(MAKE) image
+	$(MAKE) test-compiled
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: $(VENV)/.ok  ## CPU per request and per chunk beside nginx and Envoy (BENCH_ARGS=--quick: shows that it works)
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+# A checkout of its own with the compiled wheel laid over it, and an environment that knows no other: so no test meets
+# the uncompiled source unseen. It is the wheel of `make image`.
+COMPILED := .compiled
+$(COMPILED)/.ok: $(VENV)/.ok hatch_build.py $(shell git ls-files discovery global_ingress tests examples docs k8s)
+	@command -v gcc >/dev/null || { echo "gcc is missing: apt-get install gcc libc6-dev python3-dev"; exit 1; }
+	rm -rf $(COMPILED) && mkdir $(COMPILED)
+	GLOBAL_INGRESS_COMPILE=1 $(BIN)/hatchling build -t wheel -d $(COMPILED)/wheel
+	git ls-files -z | tar -c --null -T - | tar -x -C $(COMPILED)
+	cd $(COMPILED) && $(abspath $(BIN))/python -m zipfile -e wheel/*.whl .
+	$(BIN)/uv venv -q --clear --python $(BIN)/python $(VENV)-compiled
+	$(BIN)/uv pip sync -q --python $(VENV)-compiled/bin/python --require-hashes requirements/dev.lock
+	$(BIN)/uv pip install -q --python $(VENV)-compiled/bin/python --no-deps --no-build-isolation -e $(COMPILED)
+	cd $(COMPILED) && ../$(VENV)-compiled/bin/global-ingress --version | grep -F '(compiled)'
+	@touch $@
+
+compiled: $(COMPILED)/.ok  ## what carries requests, compiled with mypyc: .venv-compiled/bin/global-ingress
+
+# The pure parts on their properties, and the data path on real sockets; what only starts programs is left out.
+test-compiled: $(COMPILED)/.ok  ## the tests of what is compiled, in its compiled form
+	cd $(COMPILED) && ../$(VENV)-compiled/bin/python -m pytest tests/proxy tests/service/test_b*.py $(PYTEST_ARGS)
 
 e2e-local: $(VENV)/.ok  ## four real Dynamo frontends with CPU mockers, driven with the openai SDK
 	$(BIN)/python -m pytest -m e2e tests/e2e $(PYTEST_ARGS)
@@ -88,7 +113,11 @@ docs: $(VENV)/.ok  ## make settings.md, metrics.md, cli.md and the settings' sch
 	$(BIN)/python -m global_ingress.proxy.settings_docs > docs/settings.md
 	$(BIN)/global-ingress schema > examples/ingress.schema.json
 	$(BIN)/python -m global_ingress.proxy.metrics_docs > docs/metrics.md
+	$(BIN)/python -m discovery.mcs.metrics_docs > docs/mcs/metrics.md
 	$(BIN)/python -m global_ingress.cli_docs > docs/cli.md
+
+proto: $(VENV)/.ok  ## make the code of the registry's gRPC API from registry.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. discovery/mcs/proto/registry.proto
 
 # A lock holds versions and hashes, never the address of a registry. What is locked stays; LOCK_ARGS=--upgrade moves it.
 COMPILE := $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 $(LOCK_ARGS)
@@ -104,4 +133,4 @@ lock: $(VENV)/.ok  ## make the locked requirements anew (LOCK_ARGS=--upgrade: ne
 	$(COMPILE) --excludes requirements/dynamo-excludes.txt requirements/dynamo.in -o requirements/dynamo.lock
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-* .image .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench .fuzz .import_linter_cache dist
+	rm -rf $(VENV) .venv-* .compiled .image .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench .fuzz .import_linter_cache dist

@@ -30,16 +30,19 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from global_ingress import __version__
+        from global_ingress import __version__, build
 
-        typer.echo(f"global-ingress {__version__}")
+        typer.echo(f"global-ingress {__version__} ({build()})")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Show the version, and whether it is pure or compiled.", callback=_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Options that stand before a command."""

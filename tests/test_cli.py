@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from global_ingress import __version__, build
+
 ROOT = Path(__file__).parents[1]
 GOOD = "discovery: {urls: [http://d]}\n"
 
@@ -63,7 +65,7 @@ def test_schema_is_the_published_one() -> None:
 def test_version() -> None:
     code, out, _ = run("--version")
     assert code == 0
-    assert out.startswith("global-ingress 0.")
+    assert out == f"global-ingress {__version__} ({build()})\n"
 
 
 def test_the_shell_can_complete() -> None:

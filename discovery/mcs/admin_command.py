@@ -10,11 +10,10 @@ import asyncio
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from discovery.dynamodb import client_of
 from discovery.kit.backoff import SYSTEM_CHANCE
 from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.mcs import admin, sessions
@@ -41,8 +40,9 @@ from discovery.mcs.following import Following
 from discovery.mcs.leases import Leases
 from discovery.mcs.model import ServiceKey
 from discovery.mcs.store import Removed
-from discovery.mcs.store_dynamodb import DynamoStore
-from discovery.mcs.table import Wanted, create
+
+if TYPE_CHECKING:
+    from discovery.mcs.store_dynamodb import DynamoStore
 
 _POLL_S = 1.0
 _RETENTION_MS = 24 * 3_600_000
@@ -81,6 +81,9 @@ def create_table(
 
     async def work() -> None:
         table = table_of(dynamodb_table, dynamodb_region, dynamodb_endpoint)
+        from discovery.dynamodb import client_of
+        from discovery.mcs.table import Wanted, create
+
         wanted = Wanted(consistency, tuple(replica_region or ()), point_in_time_recovery, deletion_protection)
         async with client_of(table) as client:
             made = await create(client, table.name, wanted)

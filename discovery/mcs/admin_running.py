@@ -10,24 +10,21 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 import yaml
-from botocore.exceptions import (  # type: ignore[import-untyped]
-    ClientError,
-    EndpointConnectionError,
-    HTTPClientError,
-)
 
-from discovery.dynamodb import Table, client_of
 from discovery.errors import CannotKeep, StoreUnavailable
 from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.kit.log import configure
 from discovery.mcs import admin
 from discovery.mcs.admin import Document, Exit, Seen
 from discovery.mcs.store import Fenced, Moved, StoreAway
-from discovery.mcs.store_dynamodb import DynamoStore
+
+if TYPE_CHECKING:
+    from discovery.dynamodb import Table
+    from discovery.mcs.store_dynamodb import DynamoStore
 
 
 def _flag(text: str, *names: str, var: str, metavar: str | None = None) -> Any:
@@ -65,9 +62,7 @@ def run(work: Coroutine[Any, Any, None], timeout: float) -> None:
         is_missing = isinstance(cause, StoreUnavailable) and cause.kind == "missing"
         code, said = Exit.NOT_FOUND if is_missing else Exit.AWAY, str(error)
     except CannotKeep as error:
-        cause = error.__cause__
-        code = Exit.AWAY if isinstance(cause, EndpointConnectionError | HTTPClientError | OSError) else Exit.REFUSED
-        code, said = Exit.FAILED if isinstance(cause, ClientError) else code, str(error)
+        code, said = _code_of(error.__cause__), str(error)
     except TimeoutError:
         code, said = Exit.AWAY, f"no end after {timeout:g} s"
     except (Moved, Fenced, OSError) as error:
@@ -79,11 +74,35 @@ def run(work: Coroutine[Any, Any, None], timeout: float) -> None:
     raise typer.Exit(int(code))
 
 
+def _code_of(cause: BaseException | None) -> Exit:
+    """Of a CannotKeep that a table gave."""
+    from botocore.exceptions import (  # type: ignore[import-untyped]
+        ClientError,
+        EndpointConnectionError,
+        HTTPClientError,
+    )
+
+    if isinstance(cause, ClientError):
+        return Exit.FAILED
+    return Exit.AWAY if isinstance(cause, EndpointConnectionError | HTTPClientError | OSError) else Exit.REFUSED
+
+
+def require_extra() -> None:
+    """What reads the table comes with an extra; help is given without it."""
+    try:
+        import aiobotocore  # type: ignore[import-untyped]  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise Stop(Exit.REFUSED, "DynamoDB needs the extra: pip install 'global-ingress[dynamodb]'") from error
+
+
 def table_of(name: str | None, region: str | None, endpoint: str | None) -> Table:
     if not name:
         raise Stop(Exit.REFUSED, "which table? --dynamodb-table or MCS_DYNAMODB_TABLE")
     if len(name) < 3:
         raise Stop(Exit.REFUSED, f"--dynamodb-table {name}: a table's name has at least 3 characters")
+    require_extra()
+    from discovery.dynamodb import Table
+
     return Table(name, region, endpoint)
 
 
@@ -95,6 +114,9 @@ async def with_store(named: Named, work: Callable[[DynamoStore], Awaitable[None]
     table = table_of(*named[:3])
     if not named[3] or "#" in named[3]:
         raise Stop(Exit.REFUSED, "which clusterset? --clusterset or MCS_CLUSTERSET, a name without '#'")
+    from discovery.dynamodb import client_of
+    from discovery.mcs.store_dynamodb import DynamoStore
+
     async with client_of(table) as client:
         await work(DynamoStore(client, table.name, named[3], SYSTEM_CLOCK))
 

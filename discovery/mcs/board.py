@@ -96,7 +96,7 @@ class Board:
         if record.id not in self.knowledge.clusters:
             self.knowledge.take_unfinished(record)
         known = self.knowledge.clusters[record.id]
-        self.knowledge.take_record(record, whole=known.told.rev == record.rev)
+        self.knowledge.take_record(record, whole=known.told.content == record.content)
 
     def refresh(self, now_ms: int, mono_ms: int) -> tuple[list[Event], Verdict]:
         """Make what is shown true at this moment; the changes, each with its revision."""

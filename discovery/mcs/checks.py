@@ -19,8 +19,15 @@ LONGEST_WORDS: Final = 64 * 1024
 """Of all labels, or annotations, together."""
 LONGEST_TEXT: Final = 253
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_ONE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL = re.compile(_ONE)
+_SUBDOMAIN = re.compile(rf"{_PART}(\.{_PART})*")
+# The same, as a schema says it.
+LABEL_PATTERN: Final = f"^{_ONE}$"
+CLUSTER_PATTERN: Final = rf"^{_ONE}(\.{_ONE})?$"
+SUBDOMAIN_PATTERN: Final = f"^{_SUBDOMAIN.pattern}$"
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _AFFINITIES: Final = ("None", "ClientIP")
 _POLICIES: Final = ("Cluster", "Local")
@@ -89,6 +96,11 @@ def _words(field: str, words: Words) -> None:
         raise _refuse(field, f"more than {LONGEST_WORDS} bytes")
     for key, _ in words:
         _text(f"{field}[{key[:80]!r}]", key, 317, needed=True)
+
+
+def sync_end(count: int, digest: str) -> None:
+    if count < 0 or not _DIGEST.fullmatch(digest):
+        raise _refuse("digest", "needs a count from 0 and a digest of 32 hex digits")
 
 
 def announcement(value: Announcement) -> None:

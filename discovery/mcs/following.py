@@ -48,6 +48,8 @@ class Following:
         self._unreadable: dict[str, int] = {}
         self._unreadable_records = 0
         self.mismatches = 0
+        """Clusters whose items did not add up for so long that they were shown as they are."""
+        self.store_errors = 0
 
     def __repr__(self) -> str:
         state = "away" if self.away_since is not None else "loaded" if self.loaded else "not loaded"
@@ -70,6 +72,7 @@ class Following:
         try:
             await self._poll()
         except StoreAway as error:
+            self.store_errors += 1
             if self.away_since is None:
                 self.away_since = self.mono_ms()
                 _log.warning("store away, nothing changes until it answers", reason=str(error))
@@ -105,7 +108,7 @@ class Following:
                     return
             else:
                 record = seen
-            is_new = known is None or known.told.rev != record.rev or known.told.incarnation > record.incarnation
+            is_new = known is None or known.told.content != record.content or known.told.incarnation > record.incarnation
             if record.removed is not None or not (is_new or everything):
                 if record.removed is not None:
                     self._late.pop(seen.id, None)
@@ -156,6 +159,12 @@ class Following:
         fresh = with_partition(known, partition)
         fresh.record = fresh.told = record
         return fresh
+
+    @property
+    def lag_s(self) -> float:
+        """Since when the items of some cluster are behind its record, because they have not all arrived; 0.0 if none
+        are."""
+        return max(((self.mono_ms() - late.since_ms) / 1000 for late in self._late.values()), default=0.0)
 
     def next_ms(self) -> int | None:
         """When a late partition is to be read again."""

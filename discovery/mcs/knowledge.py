@@ -32,7 +32,7 @@ class Known:
     @property
     def behind(self) -> bool:
         """Items of the newest record have not been read whole."""
-        return self.told.rev != self.record.rev or self.told.floor != self.record.floor
+        return self.told.content != self.record.content
 
     def visible(self, key: ItemKey) -> Value | None:
         item = self.items.get(key)

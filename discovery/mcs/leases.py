@@ -1,8 +1,8 @@
 """Which clusters live, as one replica of the registry sees it.
 
 Pure: moments are arguments. A lease ends when this replica has seen no renewal for its ttl and the grace, on its own
-clock that never goes back; the wall clock counts only for a lease that is seen for the first time, so a clock that is
-wrong, or set, ends no lease that is renewed (C30, C31). When the fault is likely ours, nobody lapses for one more ttl:
+clock that never goes back; the wall clock counts only for a lease that is seen for the first time and seems to have
+ended long ago, so a clock that is wrong by a minute, or set, ends no lease that is renewed (C30, C31). When the fault is likely ours, nobody lapses for one more ttl:
 after the store was away (C33), when all have lapsed when we begin, and when more than half of more than two fall silent
 together (C34).
 """
@@ -16,6 +16,8 @@ from typing import Final
 from discovery.mcs.store import ClusterRecord
 
 GRACE_MS: Final = 5_000
+SKEW_MS: Final = 60_000
+"""So far may the clocks of two registries be apart without a lease ending too early."""
 
 
 @dataclass(slots=True)
@@ -82,10 +84,10 @@ class Leases:
         if known is not None and known.sign == sign:
             return
         # First sight: somebody else may have seen it long ago. Otherwise it was renewed since we last looked.
-        age = max(now_ms - record.renewed_ms, 0) if known is None else 0
-        self._watched[record.id] = _Watched(
-            sign, record.ttl_ms, mono_ms - age, mono_ms - age + record.ttl_ms + self._grace_ms
-        )
+        # The two clocks may be apart, and a lease must not end too early.
+        age = max(now_ms - record.renewed_ms - SKEW_MS, 0) if known is None else 0
+        whole = record.ttl_ms + self._grace_ms
+        self._watched[record.id] = _Watched(sign, record.ttl_ms, mono_ms - age, mono_ms - age + whole)
 
     def _spare(self, mono_ms: int) -> frozenset[str]:
         due = [one for one in self._watched.values() if one.lapsed_ms is None and mono_ms > one.ends_ms]

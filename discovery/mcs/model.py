@@ -301,12 +301,14 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """The answer to a registration: `session` goes with every write, `ttl_ms` is how long silence is forgiven."""
+    """The answer to a registration: `session` goes with every write, `ttl_ms` is how long silence is forgiven,
+    `renew_ms` how often to renew (0: a registry that does not say; a third of the ttl)."""
 
     session: Session
     epoch: str
     now_ms: int
     ttl_ms: int
+    renew_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

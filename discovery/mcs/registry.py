@@ -6,7 +6,7 @@ command and a simulation are the same code over any of them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from enum import StrEnum
 from typing import Protocol
 
@@ -97,3 +97,23 @@ class Registry(Protocol):
         """A snapshot, then changes; with a revision of this epoch that is still known, only the changes after it.
         Ends only by Refused or Unreachable; leave it with `aclose`."""
         ...
+
+
+class Served(Registry, Protocol):
+    """A registry as it is served: what it says of itself beside the calls."""
+
+    @property
+    def revision(self) -> str: ...
+
+    @property
+    def complete(self) -> bool: ...
+
+    async def wait_visible(self, revision: str) -> None: ...
+
+    def exports(self, cluster: str) -> tuple[Export, ...]: ...
+
+    def watch(self, revision: str = "") -> AsyncGenerator[Event, None]: ...
+
+
+Allow = Callable[[str | None, str | None], None]
+"""Raises Refused unless this Authorization header allows to write this cluster, or (None) to read."""

@@ -1,4 +1,4 @@
-"""The registry, put together: store, service, tokens, HTTP; and how it starts and ends.
+"""The registry, put together: store, service, tokens, HTTP, gRPC; and how it starts and ends.
 
 Owns the wiring and the exit code: 0 when it was asked to stop, 1 when it cannot start or go on. A store that is away at
 the start is waited for; the tokens file is read again every second, and one that is broken changes nothing.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
-
-from starlette.requests import Request
 
 from discovery.errors import CannotKeep
 from discovery.kit.backoff import SYSTEM_CHANCE
@@ -22,6 +21,8 @@ from discovery.kit.log import logger
 from discovery.kit.metrics import Metrics
 from discovery.kit.service import CannotServe, Tls, serve, stop_on_signals
 from discovery.kit.tasks import background
+from discovery.mcs.registry import Allow
+from discovery.mcs.registry_metrics import declare
 from discovery.mcs.registry_settings import Settings
 from discovery.mcs.rest import Rest
 from discovery.mcs.service import RegistryService, Rules
@@ -80,14 +81,51 @@ async def _store(settings: Settings) -> AsyncIterator[Store]:
         yield DynamoStore(client, table.name, settings.clusterset, SYSTEM_CLOCK)
 
 
-def _declare(metrics: Metrics, service: RegistryService) -> None:
-    prefix = "dynamo_mcs_registry"
-    metrics.gauge(f"{prefix}_ready", "1 once the store was read", lambda: service.ready)
-    metrics.gauge(f"{prefix}_complete", "1 while no known cluster is missing", lambda: service.complete)
-    metrics.gauge(f"{prefix}_store_away_seconds", "Since the store has not answered", lambda: service.stale_for_s)
-    metrics.gauge(f"{prefix}_watchers", "Open watches", lambda: len(service.watchers))
-    metrics.gauge(f"{prefix}_clusters", "Clusters known", lambda: len(service.board.knowledge.clusters))
-    metrics.gauge(f"{prefix}_services", "Services exported", lambda: len(service.board.views))
+def _rules(settings: Settings) -> Rules:
+    return Rules(
+        ttl_ms=settings.lease_ttl,
+        renew_ms=settings.renew,
+        grace_ms=settings.grace,
+        retention_ms=settings.export_retention,
+        queue_bytes=settings.watch_queue,
+    )
+
+
+def _not_ready(service: RegistryService) -> str | None:
+    return None if service.ready else "The store has not been read yet."
+
+
+def _tls(settings: Settings) -> Tls | None:
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        return None
+    return Tls(Path(settings.tls_cert_file), Path(settings.tls_key_file))
+
+
+@asynccontextmanager
+async def _grpc(
+    settings: Settings,
+    service: RegistryService,
+    allow: Allow,
+    metrics: Metrics,
+    tls: Tls | None,
+    fail: Callable[[Exception], None],
+) -> AsyncIterator[str | None]:
+    """Where gRPC is served, if it is. Raises CannotServe."""
+    if settings.grpc_host is None:
+        yield None
+        return
+    try:
+        from discovery.mcs.rpc import Rpc
+        from discovery.mcs.rpc_server import serve_rpc
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("google", "grpc", "grpc_health", "grpc_reflection"):
+            raise
+        raise CannotServe("gRPC needs the extra: pip install 'global-ingress[grpc]'") from error
+    rpc = Rpc(service, allow, metrics)
+    host, port = settings.grpc_host, settings.grpc_port
+    serving = serve_rpc(rpc, host, port, clock=SYSTEM_CLOCK, is_ready=lambda: service.ready, on_failure=fail, tls=tls)
+    async with serving as where:
+        yield where
 
 
 async def _serve(settings: Settings) -> int:
@@ -100,9 +138,9 @@ async def _serve(settings: Settings) -> int:
 
     tokens = TokensFile(settings.tokens_file) if settings.tokens_file else None
 
-    def allow(request: Request, cluster: str | None) -> None:
+    def allow(authorization: str | None, cluster: str | None) -> None:
         if tokens is not None:
-            tokens.tokens.require(request.headers.get("authorization"), cluster)
+            tokens.tokens.require(authorization, cluster)
 
     async with AsyncExitStack() as stack:
         stack.enter_context(stop_on_signals(stop.set))
@@ -110,21 +148,20 @@ async def _serve(settings: Settings) -> int:
             tokens.load()
             await stack.enter_async_context(background(tokens.run(), name="tokens file", on_failure=fail))
         store = await stack.enter_async_context(_store(settings))
-        rules = Rules(ttl_ms=settings.lease_ttl, grace_ms=settings.grace, retention_ms=settings.export_retention)
+        rules = _rules(settings)
         service = RegistryService(store, SYSTEM_CLOCK, epoch=secrets.token_hex(8), rules=rules, chance=SYSTEM_CHANCE)
         metrics = Metrics()
-        _declare(metrics, service)
+        declare(metrics, service)
         await stack.enter_async_context(background(service.run(), name="registry", on_failure=fail))
-        rest = Rest(service, allow, metrics, lambda: None if service.ready else "The store has not been read yet.")
-        tls = None
-        if settings.tls_cert_file and settings.tls_key_file:
-            tls = Tls(Path(settings.tls_cert_file), Path(settings.tls_key_file))
+        tls = _tls(settings)
+        rest = Rest(service, allow, metrics, lambda: _not_ready(service), release=version("global-ingress"))
         bound = await stack.enter_async_context(
             serve(rest.app(), settings.host, settings.port, tls=tls, on_failure=fail)
         )
-        # Before the listener drains: watches have no end of their own.
+        grpc = await stack.enter_async_context(_grpc(settings, service, allow, metrics, tls, fail))
+        # Before the listeners drain: watches have no end of their own.
         stack.callback(service.close)
-        _log.info("listening", url=bound.url, store=settings.store, tokens=tokens is not None)
+        _log.info("listening", url=bound.url, grpc=grpc, store=settings.store, tokens=tokens is not None)
         await stop.wait()
         _log.info("stopping", watchers=len(service.watchers))
     return 1 if failures else 0

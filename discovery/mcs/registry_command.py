@@ -34,6 +34,10 @@ def registry(
         str | None,
         _flag("Default 127.0.0.1:8080; with --tokens-file 0.0.0.0:8080.", var="HTTP_LISTEN", metavar="HOST:PORT"),
     ] = None,
+    grpc_listen: Annotated[
+        str | None,
+        _flag("Serve gRPC here, as 127.0.0.1:9090; nowhere if not given.", var="GRPC_LISTEN", metavar="HOST:PORT"),
+    ] = None,
     store: Annotated[str, _flag("memory or dynamodb.", var="STORE", metavar="STORE")] = "memory",
     clusterset: Annotated[
         str, _flag("Whose clusters these are, in a shared table.", var="CLUSTERSET", metavar="NAME")
@@ -44,10 +48,18 @@ def registry(
         str | None, _flag("Where, if not at AWS.", var="DYNAMODB_ENDPOINT", metavar="URL")
     ] = None,
     lease_ttl: Annotated[str, _flag("How long a cluster may be silent.", var="LEASE_TTL", metavar="DURATION")] = "30s",
+    renew: Annotated[
+        str | None,
+        _flag("How often a cluster renews its lease; a third of it if not given.", var="RENEW", metavar="DURATION"),
+    ] = None,
     grace: Annotated[str, _flag("And how much longer.", var="GRACE", metavar="DURATION")] = "5s",
     export_retention: Annotated[
         str, _flag("How long a silent cluster's exports stand.", var="EXPORT_RETENTION", metavar="DURATION")
     ] = "24h",
+    watch_queue: Annotated[
+        str,
+        _flag("The most that may wait for one watch before it starts over.", var="WATCH_QUEUE", metavar="SIZE"),
+    ] = "64MiB",
     tokens_file: Annotated[
         str | None,
         _flag("Digests of tokens and the clusters each may write.", var="TOKENS_FILE", metavar="PATH"),

@@ -13,7 +13,8 @@ from typing import Any
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d{1,9})(ms|s|m|h)", re.ASCII)
-_DURATIONS = ("lease_ttl", "grace", "export_retention")
+_SIZE = re.compile(r"(\d{1,6})(KiB|MiB)", re.ASCII)
+_DURATIONS = ("lease_ttl", "renew", "grace", "export_retention")
 _CHOICES = {
     "store": ("memory", "dynamodb"),
     "log_format": ("auto", "json", "text"),
@@ -27,14 +28,21 @@ class Settings:
 
     host: str
     port: int
+    grpc_host: str | None
+    """None: no gRPC."""
+    grpc_port: int
     store: str
     clusterset: str
     dynamodb_table: str | None
     dynamodb_region: str | None
     dynamodb_endpoint: str | None
     lease_ttl: int
+    renew: int
+    """How often a cluster renews its lease; 0: each third of it."""
     grace: int
     export_retention: int
+    watch_queue: int
+    """Bytes."""
     tokens_file: str | None
     tls_cert_file: str | None
     tls_key_file: str | None
@@ -57,19 +65,24 @@ def check(given: Mapping[str, Any]) -> Settings | list[str]:
         if values[name] not in allowed:
             faults.append(f"{_flag(name)}: {values[name]!r} is not one of {', '.join(allowed)}")
     for name in _DURATIONS:
+        if values[name] is None:
+            values[name] = 0
+            continue
         found = _DURATION.fullmatch(values[name])
         values[name] = int(found[1]) * _UNITS[found[2]] if found else 0
         if found is None:
             faults.append(f"{_flag(name)}: {given[name]!r} is not a duration, as 500ms, 30s, 10m or 24h")
     if values["lease_ttl"] < 100:
         faults.append("--lease-ttl must be 100ms or longer")
+    elif given["renew"] and not 0 < values["renew"] <= values["lease_ttl"] / 2:
+        faults.append("--renew: more than 0 and at most half of --lease-ttl, so that one that is lost ends no lease")
+    values["watch_queue"] = _size(given["watch_queue"], faults)
     default = "0.0.0.0:8080" if given["tokens_file"] else "127.0.0.1:8080"
-    host, _, port = (values.pop("http_listen") or default).rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
-        faults.append("--http-listen is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
-    elif not is_loopback(host) and not given["tokens_file"] and not given["insecure"]:
-        faults.append(f"--http-listen {host}: anybody could write; give --tokens-file, or --insecure to allow it")
+    is_guarded = bool(given["tokens_file"] or given["insecure"])
+    host, port = _address("--http-listen", values.pop("http_listen") or default, is_guarded, faults)
+    grpc_host, grpc_port = None, 0
+    if grpc := values.pop("grpc_listen"):
+        grpc_host, grpc_port = _address("--grpc-listen", grpc, is_guarded, faults)
     if (given["tls_cert_file"] is None) != (given["tls_key_file"] is None):
         faults.append("--tls-cert-file and --tls-key-file: both or none")
     if values["store"] == "dynamodb" and len(given["dynamodb_table"] or "") < 3:
@@ -79,7 +92,29 @@ def check(given: Mapping[str, Any]) -> Settings | list[str]:
     if faults:
         return faults
     del values["insecure"]
-    return Settings(host=host, port=int(port), **values)
+    return Settings(host=host, port=port, grpc_host=grpc_host, grpc_port=grpc_port, **values)
+
+
+def _size(text: str, faults: list[str]) -> int:
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        faults.append(f"--watch-queue: {text!r} is not a size, as 64MiB or 512KiB")
+        return 0
+    size = int(found[1]) * (1024 if found[2] == "KiB" else 1024 * 1024)
+    if not 64 * 1024 <= size <= 1024**3:
+        faults.append("--watch-queue is from 64KiB to 1024MiB")
+    return size
+
+
+def _address(flag: str, text: str, is_guarded: bool, faults: list[str]) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
+        faults.append(f"{flag} is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
+        return host, 0
+    if not is_loopback(host) and not is_guarded:
+        faults.append(f"{flag} {host}: anybody could write; give --tokens-file, or --insecure to allow it")
+    return host, int(port)
 
 
 def _flag(name: str) -> str:

@@ -6,10 +6,9 @@ bodies over 1 MiB and whoever `allow` refuses. Every error is `{code, reason, me
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -24,43 +23,13 @@ from discovery.kit.metrics import CONTENT_TYPE, Metrics
 from discovery.kit.service import BodyLimit, health_routes
 from discovery.mcs import checks, wire
 from discovery.mcs.model import Announcement, EndpointSet, Event, Export, ServiceKey, Stamp, StatusChanged
-from discovery.mcs.registry import Reason, Refused, Registry, Unreachable
+from discovery.mcs.openapi import CALLS, STATUS, Call, document
+from discovery.mcs.registry import Allow, Reason, Refused, Served, Unreachable
 
 BODY_LIMIT: Final = 1024 * 1024
-STATUS: Final = {
-    Reason.INVALID: 400,
-    Reason.UNAUTHENTICATED: 401,
-    Reason.FORBIDDEN: 403,
-    Reason.NOT_FOUND: 404,
-    Reason.CLUSTER_ID_IN_USE: 409,
-    Reason.STALE_SESSION: 409,
-    Reason.REVISION_GONE: 410,
-    Reason.DIGEST_MISMATCH: 412,
-    Reason.TOO_LARGE: 413,
-    Reason.BUSY: 429,
-    Reason.STORE_AWAY: 503,
-    Reason.TIMEOUT: 504,
-}
 _STREAM: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
-_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 T = TypeVar("T")
-Allow = Callable[[Request, str | None], None]
-"""Raises Refused unless the request may write this cluster, or read (None)."""
-
-
-class Served(Registry, Protocol):
-    """What the service says of itself beside the registry's calls."""
-
-    @property
-    def revision(self) -> str: ...
-
-    @property
-    def complete(self) -> bool: ...
-
-    def require_visible(self, revision: str) -> None: ...
-
-    def exports(self, cluster: str) -> tuple[Export, ...]: ...
 
 
 class _SyncEnd(msgspec.Struct, forbid_unknown_fields=True):
@@ -134,7 +103,16 @@ def _service(request: Request) -> ServiceKey:
 class Rest:
     """`allow` and `not_ready` are asked at every request; each answer is counted by call and status."""
 
-    def __init__(self, registry: Served, allow: Allow, metrics: Metrics, not_ready: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        registry: Served,
+        allow: Allow,
+        metrics: Metrics,
+        not_ready: Callable[[], str | None],
+        *,
+        release: str = "",
+    ) -> None:
+        self._release = release
         self._registry = registry
         self._allow = allow
         self._metrics = metrics
@@ -142,26 +120,10 @@ class Rest:
         self._answers = metrics.counter("dynamo_mcs_registry_requests", "Answers", ("call", "status"))
 
     def app(self) -> Starlette:
-        cluster, service = "/v1/clusters/{cluster}", "/{namespace}/{name}"
-        export = f"{cluster}/exports{service}"
-        one_slice = f"{export}/slices/{{slice}}"
         routes = [
-            self._route(f"{cluster}:renew", "POST", self._renew),
-            self._route(f"{cluster}:sync-begin", "POST", self._sync_begin),
-            self._route(f"{cluster}:sync-complete", "POST", self._sync_complete),
-            self._route(cluster, "PUT", self._register),
-            self._route(cluster, "DELETE", self._leave),
-            self._route(export, "PUT", self._put_export),
-            self._route(export, "DELETE", self._delete_export),
-            self._route(one_slice, "PUT", self._put_endpoints),
-            self._route(one_slice, "DELETE", self._delete_endpoints),
-            self._route("/v1/clusters", "GET", self._clusters),
-            self._route(f"{cluster}/exports", "GET", self._exports),
-            self._route(f"{export}/status", "GET", self._status),
-            self._route("/v1/imports", "GET", self._imports),
-            self._route(f"/v1/imports{service}", "GET", self._import),
-            self._route("/v1/imports:watch", "GET", self._watch),
+            *(self._route(call) for call in CALLS),
             Route("/metrics", self._exposition),
+            Route("/openapi.json", self._described),
             *health_routes(self._not_ready),
         ]
         app = Starlette(
@@ -179,23 +141,24 @@ class Rest:
         app.router.redirect_slashes = False
         return app
 
-    def _route(self, path: str, method: str, call: Callable[[Request], Awaitable[Response]]) -> Route:
-        name = call.__name__.removeprefix("_")
+    def _route(self, declared: Call) -> Route:
+        name = declared.name
+        call: Callable[[Request], Awaitable[Response]] = getattr(self, f"_{name}")
 
         async def counted(request: Request) -> Response:
             try:
-                if method == "GET":
-                    self._allow(request, None)
+                if declared.method == "GET":
+                    self._allow(request.headers.get("authorization"), None)
                     if wanted := request.query_params.get("minRevision"):
-                        self._registry.require_visible(wanted)
+                        await self._registry.wait_visible(wanted)
                 answer = await call(request)
             except Refused as error:
                 answer = refused_response(error)
             self._answers.add(name, str(answer.status_code))
             return answer
 
-        route = Route(path, counted, methods=[method])
-        if call == self._watch and route.methods:
+        route = Route(declared.path, counted, methods=[declared.method])
+        if name == "watch" and route.methods:
             # Which Starlette adds: without a body the stream would never end.
             route.methods.discard("HEAD")
         return route
@@ -205,7 +168,7 @@ class Rest:
     def _own(self, request: Request) -> str:
         cluster: str = request.path_params["cluster"]
         checks.cluster_id(cluster)
-        self._allow(request, cluster)
+        self._allow(request.headers.get("authorization"), cluster)
         return cluster
 
     def _stamp(self, request: Request) -> Stamp:
@@ -251,8 +214,7 @@ class Rest:
             end = msgspec.json.decode(await request.body(), type=_SyncEnd)
         except msgspec.DecodeError as error:
             raise Refused(Reason.INVALID, str(error), field="body") from None
-        if end.count < 0 or not _DIGEST.fullmatch(end.digest):
-            raise Refused(Reason.INVALID, "needs a count from 0 and a digest of 32 hex digits", field="digest")
+        checks.sync_end(end.count, end.digest)
         return _json({"revision": await self._registry.sync_complete(stamp, end.count, end.digest)})
 
     # Reading
@@ -289,6 +251,9 @@ class Rest:
         first = await anext(events)
         lines = _lines(first, events, query.get("cluster", ""))
         return StreamingResponse(lines, 200, _STREAM, "application/x-ndjson")
+
+    async def _described(self, request: Request) -> Response:
+        return _json(document(self._release))
 
     async def _exposition(self, request: Request) -> Response:
         return Response(self._metrics.exposition(), media_type=CONTENT_TYPE)

@@ -29,26 +29,37 @@ from discovery.mcs.model import (
     Import,
     Registration,
     ServiceKey,
+    Session,
     Stamp,
 )
 from discovery.mcs.registry import Reason, Refused, Unreachable
 from discovery.mcs.store import ClusterRecord, Removed, Store, StoreAway
-from discovery.mcs.watchers import Watcher, Watchers
+from discovery.mcs.watchers import MIB, Watcher, Watchers
 from discovery.mcs.writing import Writing
 
 _log = logger(__name__)
 
+_FUTURE_MS: Final = 5 * 60_000
+_LOOK_MS: Final = 20
+"""How often a reader who waits for a revision looks for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Milliseconds. `poll_ms`: how often the store is read. `max_stale_ms`: how long lists answer without it."""
+    """Milliseconds. `renew_ms`: how often a cluster renews its lease (0: a third of the ttl). `poll_ms`: how often the
+    store is read. `max_stale_ms`: how long lists answer without it. `visible_ms`: how long a read waits for a revision.
+    `queue_keys`, `queue_bytes`: what may wait for one watcher."""
 
     ttl_ms: int = 30_000
+    renew_ms: int = 0
     grace_ms: int = GRACE_MS
     retention_ms: int = 24 * 3_600_000
     poll_ms: int = 1_000
     bookmark_ms: int = 10_000
     max_stale_ms: int = 600_000
+    visible_ms: int = 2_000
+    queue_keys: int = 10_000
+    queue_bytes: int = 64 * MIB
 
     @property
     def warmup_ms(self) -> int:
@@ -65,7 +76,10 @@ class RegistryService:
     def __init__(self, store: Store, clock: Clock, *, epoch: str, rules: Rules = DEFAULTS, chance: Chance) -> None:
         self.rules = rules
         self.board = Board(epoch, Leases(rules.grace_ms), retention_ms=rules.retention_ms)
-        self.watchers = Watchers()
+        self.watchers = Watchers(keys=rules.queue_keys, size=rules.queue_bytes)
+        self.mass_expiries = 0
+        """How often so many leases ended at once that the fault seemed ours (C34)."""
+        self.exports_from_the_future = 0
         self.following = Following(store, self.board, clock)
         self._store = store
         self._clock = clock
@@ -155,6 +169,7 @@ class RegistryService:
             events, verdict = self.board.refresh(self.now_ms(), self.following.mono_ms())
             self._next_expiry_ms = verdict.next_ms
             if verdict.spared:
+                self.mass_expiries += 1
                 _log.warning("many leases end at once, the fault may be ours", spared=sorted(verdict.spared))
             self.watchers.tell(events)
         if not self.complete:
@@ -191,12 +206,15 @@ class RegistryService:
     async def register(self, cluster: Announcement) -> Registration:
         self._require_ready()
         session, ttl_ms = await self._writing.register(cluster)
-        return Registration(session, self.board.epoch, self.now_ms(), ttl_ms)
+        return self._registration(session, ttl_ms)
 
     async def renew(self, stamp: Stamp) -> Registration:
         self._require_ready()
         ttl_ms = await self._writing.renew(stamp)
-        return Registration(stamp.session, self.board.epoch, self.now_ms(), ttl_ms)
+        return self._registration(stamp.session, ttl_ms)
+
+    def _registration(self, session: Session, ttl_ms: int) -> Registration:
+        return Registration(session, self.board.epoch, self.now_ms(), ttl_ms, self.rules.renew_ms or ttl_ms // 3)
 
     async def leave(self, stamp: Stamp) -> str:
         self._require_ready()
@@ -216,6 +234,16 @@ class RegistryService:
 
     async def put_export(self, stamp: Stamp, export: Export) -> str:
         self._require_ready()
+        ahead_ms = export.exported_ms - self.now_ms()
+        if ahead_ms > _FUTURE_MS:
+            # It is used: precedence is by what the API servers say, and those must agree (C3).
+            self.exports_from_the_future += 1
+            _log.warning(
+                "export was made in the future, is a clock wrong?",
+                cluster=export.cluster,
+                service=str(export.service),
+                ahead_s=ahead_ms // 1000,
+            )
         return await self._writing.put_export(stamp, export)
 
     async def delete_export(self, stamp: Stamp, service: ServiceKey) -> str:
@@ -268,10 +296,13 @@ class RegistryService:
         found = (known.visible(key) for key in sorted(known.items))
         return tuple(value for value in found if isinstance(value, Export))
 
-    def require_visible(self, revision: str) -> None:
-        """Return when `revision` can be seen here (C45): whatever this replica has answered can be. Refused TIMEOUT for
-        one that another replica gave, or an earlier life of this one."""
+    async def wait_visible(self, revision: str) -> None:
+        """Return when `revision` can be seen here (C45); wait for it as long as the rules say. Refused TIMEOUT then,
+        and at once for one that another replica gave, or an earlier life of this one: it never comes."""
         wanted = self.board.counter_of(revision)
+        until = self.following.mono_ms() + self.rules.visible_ms
+        while wanted is not None and wanted > self.board.counter and self.following.mono_ms() < until:
+            await self._clock.sleep(_LOOK_MS / 1000)
         if wanted is None or wanted > self.board.counter:
             raise Refused(
                 Reason.TIMEOUT, f"revision {revision} cannot be seen on this replica, which is at {self.board.revision}"

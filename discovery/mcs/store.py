@@ -96,6 +96,12 @@ class ClusterRecord:
     removed: Removed | None = None
     removed_ms: int = 0
 
+    @property
+    def content(self) -> tuple[int, Mark, str]:
+        """What tells one state of the cluster's items from another. `rev` alone does not: two regions that have not
+        heard of each other count up to the same number."""
+        return self.rev, self.floor, self.digest
+
 
 class Outcome(StrEnum):
     """What became of a write. All three mean that the store holds this write or a newer one of the same session."""

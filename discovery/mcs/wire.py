@@ -61,7 +61,7 @@ _SESSION: Final = re.compile(r"(\d{1,18})\.(\d{1,18})\.(\d{1,18})", re.ASCII)
 _KEY: Final = re.compile(r"(?=\[['\"])")
 _NAME: Final = re.compile(r"[a-z_]+", re.ASCII)
 _SEQ: Final = re.compile(r"\d{1,18}", re.ASCII)
-_MOMENTS: Final = {
+MOMENTS: Final = {
     "exported_ms": "exportedAt",
     "stale_since_ms": "staleSince",
     "renewed_ms": "renewedAt",
@@ -101,7 +101,7 @@ def camel(name: str) -> str:
 def place(path: str) -> str:
     """The path of a field as the wire has it, from one of the model's; the keys of labels stay as they are."""
     names, *keys = _KEY.split(path, maxsplit=1)
-    return "".join([_NAME.sub(lambda found: _MOMENTS.get(found[0], camel(found[0])), names), *keys])
+    return "".join([_NAME.sub(lambda found: MOMENTS.get(found[0], camel(found[0])), names), *keys])
 
 
 def moment(ms: int) -> str:
@@ -196,7 +196,7 @@ def _fields_of(kind: type[Any]) -> list[_Field]:
     else:
         defaults = {name: kind._field_defaults.get(name, MISSING) for name in kind._fields}
     return [
-        _Field(name, _MOMENTS.get(name, camel(name)), default, _codec(hints[name], name in _MOMENTS))
+        _Field(name, MOMENTS.get(name, camel(name)), default, _codec(hints[name], name in MOMENTS))
         for name, default in defaults.items()
     ]
 
@@ -292,17 +292,22 @@ def write_registration(value: Registration) -> Json:
         "epoch": value.epoch,
         "now": moment(value.now_ms),
         "ttlMs": value.ttl_ms,
+        "renewMs": value.renew_ms,
     }
 
 
 def read_registration(value: Any) -> Registration:
-    told = read(_Registration, value, strict=False)
-    return Registration(read_session(told.cluster, told.session, "session"), told.epoch, told.now_ms, told.ttl_ms)
+    told = read(Registered, value, strict=False)
+    session = read_session(told.cluster, told.session, "session")
+    return Registration(session, told.epoch, told.now_ms, told.ttl_ms, told.renew_ms)
 
 
-class _Registration(NamedTuple):
+class Registered(NamedTuple):
+    """The answer to a registration, as it is sent."""
+
     cluster: str
     session: str
     epoch: str
     now_ms: int
     ttl_ms: int
+    renew_ms: int = 0

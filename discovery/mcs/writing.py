@@ -60,13 +60,17 @@ class Writing:
     def _now_ms(self) -> int:
         return int(self._clock.now().timestamp() * 1000)
 
+    def _away(self, error: StoreAway) -> Refused:
+        self._following.store_errors += 1
+        return Refused(Reason.STORE_AWAY, f"the store is away: {error}", retry_after_s=_AWAY_AGAIN_S)
+
     # The record
 
     async def _stored(self, cluster: str) -> ClusterRecord | None:
         try:
             return await self._store.cluster(cluster)
         except StoreAway as error:
-            raise _away(error) from error
+            raise self._away(error) from error
 
     async def _swap(self, cluster: str, step: Step) -> ClusterRecord:
         async def change(record: ClusterRecord | None) -> Whole:
@@ -92,7 +96,7 @@ class Writing:
                 self._took(record, wanted, fresh)
                 return wanted
         except StoreAway as error:
-            raise _away(error) from error
+            raise self._away(error) from error
         raise Refused(Reason.BUSY, f"the record of cluster {cluster} changes all the time", retry_after_s=_AWAY_AGAIN_S)
 
     def _took(self, before: ClusterRecord | None, record: ClusterRecord, fresh: Known | None) -> None:
@@ -109,7 +113,7 @@ class Writing:
         else:
             # A floor that was raised without reading leaves nothing visible; else the items are those of before.
             emptied = before is None or record.removed is not None or record.floor != before.floor
-            was_whole = known is not None and before is not None and known.told.rev == before.rev
+            was_whole = known is not None and before is not None and known.told.content == before.content
             knowledge.take_record(record, whole=emptied or was_whole)
 
     # Sessions
@@ -233,7 +237,7 @@ class Writing:
         try:
             done = await self._store.write(item)
         except StoreAway as error:
-            raise _away(error) from error
+            raise self._away(error) from error
         except Fenced as error:
             raise Refused(Reason.STALE_SESSION, str(error)) from error
         except ValueError as error:
@@ -255,7 +259,7 @@ class Writing:
         async def change(record: ClusterRecord | None) -> Whole:
             present = sessions.checked(record, stamp)
             known = knowledge.clusters.get(cluster)
-            if known is None or known.behind or known.told.rev != present.rev:
+            if known is None or known.behind or known.told.content != present.content:
                 fresh = await self._following.read_again(present)
                 return sessions.changed(present, fresh.digest(present.floor)), fresh
             for item in batch.values():
@@ -268,7 +272,3 @@ class Writing:
         for key, item in batch.items():
             if self._pending[cluster].get(key) is item:
                 del self._pending[cluster][key]
-
-
-def _away(error: StoreAway) -> Refused:
-    return Refused(Reason.STORE_AWAY, f"the store is away: {error}", retry_after_s=_AWAY_AGAIN_S)

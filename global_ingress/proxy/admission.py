@@ -52,8 +52,13 @@ def account(
     if outcome == "refused":
         plane.nowhere.request(status, outcome, False, 0.0)
         bump(plane.tally.refusals, code or "local")
-    if plane.log is None:
+    tracing = plane.tracing
+    if plane.log is None and tracing is None:
         return
     method = head.method.decode("ascii", "replace") if head is not None else "-"
     path = head.path if head is not None else "-"
-    plane.log.add(refused_entry(plane.wall(), request_id.decode(), method, path, status, outcome, code, address))
+    entry = refused_entry(plane.wall(), request_id.decode(), method, path, status, outcome, code, address)
+    if plane.log is not None:
+        plane.log.add(entry)
+    if tracing is not None and head is not None:
+        tracing.local(entry, head.traceparent, head.tracestate)

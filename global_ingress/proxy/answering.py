@@ -14,12 +14,15 @@ from global_ingress.proxy.decided import Decision, Try, told
 from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
 from global_ingress.proxy.doors import Holder
 from global_ingress.proxy.errors import Fault, error_body, error_frame, fault_headers
+from global_ingress.proxy.eventdata import read_usage
 from global_ingress.proxy.explaining import Story, candidates, place_of
 from global_ingress.proxy.headers import Answer, Head
-from global_ingress.proxy.observer import read_usage
-from global_ingress.proxy.request import Buffer, Peek
+from global_ingress.proxy.peeked import Peek
+from global_ingress.proxy.request import Buffer
 from global_ingress.proxy.tally import bump
+from global_ingress.proxy.tracing import Trace
 from global_ingress.proxy.trying import Trying
+from global_ingress.proxy.wheel import NEVER
 
 if TYPE_CHECKING:
     from global_ingress.proxy.plane import Plane
@@ -60,7 +63,6 @@ class Answering(Trying):
 
     # What most requests never change.
     _chooser: Chooser | None = None
-    _mode = _RAW
     _attempts = 0  # all tries
     _bytes_out = 0
     _first_at = 0.0
@@ -76,9 +78,13 @@ class Answering(Trying):
     def __init__(self, client: Client, plane: Plane, head: Head, body: Buffer, *, anthropic: bool) -> None:
         Trying.__init__(self, plane, head, body, head.request_id or plane.request_id(), plane.clock())
         self._client = client
+        self._mode = _RAW
+        self._hedge_at = NEVER  # when a second try begins, if the first has not answered
         self._bytes_in = len(body)
         self._anthropic = anthropic
         self._tried: list[Frontend] = []
+        if plane.tracing is not None:
+            self._trace = plane.tracing.begin(head.traceparent, head.tracestate)
 
     # A frontend's answer, accepted.
 
@@ -207,8 +213,14 @@ class Answering(Trying):
             bump(plane.tally.stream_ends, stream_end)
         if outcome == "refused" and code is not None:
             bump(plane.tally.refusals, code)
+        trace = self._trace
         if plane.log is not None:
-            plane.log.add(self._entry(status, outcome, code, seconds, stream=stream))
+            entry = self._entry(status, outcome, code, seconds, stream=stream)
+            plane.log.add(entry)
+            if trace is not None and trace.sampled:
+                self._end_trace(trace, entry)
+        elif trace is not None and trace.sampled:
+            self._end_trace(trace, self._entry(status, outcome, code, seconds, stream=stream))
         if self._story is not None or outcome != "ok" or plane.explained.sampling:
             self._explain(status, outcome, code, seconds, stream=stream)
 
@@ -253,7 +265,16 @@ class Answering(Trying):
             return
         if self._story is None:
             self._story = Story(chooser, frontend)
-        self._story.add(self._tried_at(chooser, frontend, began, ended, status))
+        one = self._tried_at(chooser, frontend, began, ended, status)
+        self._story.add(one)
+        if self._trace is not None:
+            self._trace.tried(frontend, one)
+
+    def _end_trace(self, trace: Trace, entry: Entry) -> None:
+        """The request is over, and so is the try that was under way, answered or not."""
+        answered = self._committed and entry.outcome not in ("client_closed", "drained", "stream_error")
+        tries = self._tries("answered" if answered else entry.code or entry.outcome, entry.status if answered else None)
+        trace.finish(entry, tries[len(self._story.tries) if self._story is not None else 0 :], self._frontend)
 
     def _tried_at(self, chooser: Chooser, frontend: Frontend, began: float, ended: str, status: int | None) -> Try:
         place, start = place_of(chooser, frontend), self._started

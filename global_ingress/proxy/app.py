@@ -7,6 +7,7 @@ Owns the wiring, the signals and the exit code: 0 when it was asked to stop, 1 w
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import resource
 import signal
@@ -23,10 +24,11 @@ from discovery.kit.backoff import SYSTEM_CHANCE
 from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.kit.service import CannotServe
 from global_ingress.proxy.config_file import ConfigFile, Overrides
+from global_ingress.proxy.exporting import export_rules
 from global_ingress.proxy.guarding import read_guards
 from global_ingress.proxy.listening import CannotListen, open_listeners
 from global_ingress.proxy.running import WORKER, Running
-from global_ingress.proxy.settings import Settings, SettingsFault
+from global_ingress.proxy.settings import Fault, Settings, SettingsFault
 
 NO_FILE = """\
 global-ingress serve: no settings file. Give one with --config FILE or GLOBAL_INGRESS_CONFIG. The least it needs:
@@ -54,7 +56,8 @@ def serve_command(
     if not config:
         print(NO_FILE, file=sys.stderr, end="")
         return 2
-    file = ConfigFile(Path(config), _overrides(listen, admin, workers, environment), SYSTEM_CLOCK, read_guards)
+    check = functools.partial(_check_beside, environment)
+    file = ConfigFile(Path(config), _overrides(listen, admin, workers, environment), SYSTEM_CLOCK, check)
     try:
         settings = file.read()
         listeners = open_listeners(settings.listen.host, settings.listen.port, settings.workers)
@@ -72,7 +75,19 @@ def serve_command(
     log.configure(settings.log.format, settings.log.level, sys.stderr)
     _raise_descriptor_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(file, settings, listeners, worker))
+        return runner.run(_serve(file, settings, listeners, worker, environment))
+
+
+def _check_beside(environment: Mapping[str, str], settings: Settings) -> None:
+    """What the settings need beside them: files, and for traces an exporter. Raises SettingsFault with all faults."""
+    faults: list[Fault] = []
+    for check in (lambda: read_guards(settings), lambda: settings.trace and export_rules(environment)):
+        try:
+            check()
+        except SettingsFault as error:
+            faults += error.faults
+    if faults:
+        raise SettingsFault(faults)
 
 
 def _can_log(access: str | None) -> bool:
@@ -108,9 +123,23 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _serve(file: ConfigFile, settings: Settings, listeners: list[socket.socket], worker: Sequence[str]) -> int:
+async def _serve(
+    file: ConfigFile,
+    settings: Settings,
+    listeners: list[socket.socket],
+    worker: Sequence[str],
+    environment: Mapping[str, str],
+) -> int:
     async with AsyncExitStack() as stack:
-        running = Running(file, settings, listeners, clock=SYSTEM_CLOCK, chance=SYSTEM_CHANCE, worker=worker)
+        running = Running(
+            file,
+            settings,
+            listeners,
+            clock=SYSTEM_CLOCK,
+            chance=SYSTEM_CHANCE,
+            worker=worker,
+            environment=environment,
+        )
         stack.callback(running.close)
         _take_signals(stack, running)
         try:

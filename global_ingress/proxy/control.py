@@ -21,11 +21,13 @@ RETRY = 0.02  # seconds until descriptors that the kernel did not take are sent 
 ROUTES = b"R"  # routes.Routes; descriptors of new counters are sent before it by TURNS
 TURNS = b"T"  # payload: counter numbers, 4 bytes each, one descriptor each
 REPORT = b"Q"  # please send COUNTS
+COMPLETE = b"A"  # every worker has accepted connections: this one may call itself ready
 DRAIN = b"D"  # routes.Drain
 END = b"E"  # end now
 # To the supervisor:
 LISTENING = b"L"  # the worker accepts connections
 COUNTS = b"C"  # counts.Counts
+SPANS = b"S"  # spans.pack, as they come
 DECISIONS = b"X"  # decided.Decisions, before the counts
 NOTICE = b"N"  # counts.Notice: something an operator should see
 
@@ -67,6 +69,11 @@ class Control:
         else:
             self._waiting.append((kind + b"i" + payload, held))
         self._flush()
+
+    @property
+    def waiting(self) -> int:
+        """Messages that the peer has not taken."""
+        return len(self._waiting)
 
     def receive(self) -> None:
         """Take what has come already, without waiting for the loop: for the owner who knows that the peer has ended."""

@@ -38,7 +38,6 @@ class Exchange(Answering):
 
     _kept: Gate | None = None  # the last answer that was held back and then tried elsewhere
     _hedge: Hedge | None = None
-    _hedge_at = NEVER  # when the second try begins, if the first has not answered
     _seeking_since = 0.0  # when the search for a connection began, if not with the request
     _beaten = False  # the first try has failed, the second one is still under way
 
@@ -288,7 +287,7 @@ class Exchange(Answering):
         self._attempts += 1
         self._tried.append(found[1])
         hedge = self._hedge = Hedge(self, plane, self._head, self._body, self._request_id, self._started)
-        hedge.begin(*found)
+        hedge.begin(*found, self._trace)
 
     def hedge_won(self, hedge: Hedge, raw: bytes, pieces: list[bytes], now: float) -> None:
         """The first try is closed, and everything of the second one becomes ours."""

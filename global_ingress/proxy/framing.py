@@ -88,9 +88,11 @@ class Framer:
             return False
         start = len(prefix)
         end = data.find(b"\r", start, start + 16)
+        if end < 0:
+            return False
         suffix = self._suffix
         digits = data[start:end]
-        if end < 0 or not digits.isdigit() or not data.startswith(suffix, end):
+        if not digits.isdigit() or not data.startswith(suffix, end):
             return False
         begin = end + len(suffix)
         length = int(digits)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from global_ingress.proxy.eventdata import ErrorEvent
 from global_ingress.proxy.headers import Answer
-from global_ingress.proxy.observer import ErrorEvent, Observer
+from global_ingress.proxy.observer import Observer
 
 if TYPE_CHECKING:
     from global_ingress.proxy.choosing import Place

@@ -29,6 +29,7 @@ _OURS = frozenset({b"host", b"content-length", b"expect", b"x-request-id", b"x-f
 _FORWARDED = frozenset({b"x-forwarded-proto", b"x-forwarded-host"})
 # Where clients show who they are; dropped when we have looked ourselves (B111).
 CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie"})
+CONTEXT = frozenset({b"traceparent", b"tracestate"})  # continued by us when we trace, else none of our business
 HOP = b"x-dynamo-global-router-hop"
 
 _REQUEST_LINE = re.compile(rb"([A-Z]+) ([!-~]+) HTTP/1\.([01])\Z")
@@ -60,6 +61,8 @@ class Head(NamedTuple):
     origin: bytes = b""  # the web page that asks, as a browser says
     asks_method: bool = False  # Access-Control-Request-Method: a browser asks before it sends the request itself
     asks_headers: bytes = b""  # Access-Control-Request-Headers
+    traceparent: bytes = b""  # these two only when we trace
+    tracestate: bytes = b""
 
 
 _Fields = list[tuple[bytes, bytes, bytes]]  # name in lower case, value, the line
@@ -67,12 +70,13 @@ _Fields = list[tuple[bytes, bytes, bytes]]  # name in lower case, value, the lin
 
 class Peer(NamedTuple):
     """Who is at the other end of the client's connection. `trusted`: its X-Forwarded-* are believed.
-    `known`: we look at its credentials ourselves, and they go no further."""
+    `known`: we look at its credentials ourselves, and they go no further. `traced`: its trace is continued by us."""
 
     address: bytes
     scheme: bytes
     trusted: bool
     known: bool = False
+    traced: bool = False
 
 
 def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head:
@@ -111,6 +115,8 @@ def read_head(head: bytes, peer: Peer, affinity_names: frozenset[bytes]) -> Head
         origin=found.get(b"origin", b""),
         asks_method=b"access-control-request-method" in found,
         asks_headers=found.get(b"access-control-request-headers", b""),
+        traceparent=found.get(b"traceparent", b"") if peer.traced else b"",
+        tracestate=found.get(b"tracestate", b"") if peer.traced else b"",
     )
 
 
@@ -121,7 +127,7 @@ def _sorted_out(fields: _Fields, named: set[bytes], peer: Peer) -> tuple[dict[by
     for name, value, raw in fields:
         if name in HOP_BY_HOP or name in named:
             continue
-        if name == b"x-forwarded-for":
+        if name == b"x-forwarded-for" or (peer.traced and name in CONTEXT):
             found[name] = found[name] + b", " + value if name in found else value
             continue
         if name == b"content-encoding" and value.lower() != b"identity":

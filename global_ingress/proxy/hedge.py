@@ -13,6 +13,7 @@ from global_ingress.proxy.choosing import Frontend, Place
 from global_ingress.proxy.gate import Gate
 from global_ingress.proxy.headers import Answer, Head
 from global_ingress.proxy.request import Buffer
+from global_ingress.proxy.tracing import Trace
 from global_ingress.proxy.trying import Trying
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Hedge(Trying):
         self._won = False
         self.began = plane.clock()
 
-    def begin(self, place: Place, frontend: Frontend) -> None:
+    def begin(self, place: Place, frontend: Frontend, trace: Trace | None) -> None:
+        self._trace = trace
         self._try(place, frontend)
 
     @property

@@ -25,6 +25,7 @@ from global_ingress.proxy.counts import (
     Series,
 )
 from global_ingress.proxy.labels import OTHER, Labels
+from global_ingress.proxy.spans import RESULTS
 
 RELOADS = ("ok", "refused", "unchanged")
 _P = "global_ingress_"
@@ -45,6 +46,7 @@ class Snapshot:
 
     totals: Counts
     version: str
+    build: str = "pure"
     loops: Sequence[Loop] = ()
     in_flight: Mapping[str, int] = field(default_factory=dict)
     routable: Mapping[str, bool] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Snapshot:
     held_models: int = 0
     starved_schedules: int = 0
     draining: bool = False
+    spans: Mapping[str, int] = field(default_factory=dict)
 
 
 def exposition(snapshot: Snapshot, labels: Labels) -> bytes:
@@ -170,6 +173,8 @@ def _counters(snapshot: Snapshot) -> Iterator[Metric]:
     reloads = _known(snapshot.reloads, RELOADS)
     yield _counter("config_reloads", "Readings of the settings file after the start", reloads, "result")
     yield _counter("access_log_dropped", "Lines of the access log lost because the disk was slow", totals.log_dropped)
+    spans = _known(snapshot.spans, RESULTS)
+    yield _counter("trace_spans", "Spans of traces, by what became of them", spans, "result")
     yield _counter("workers_replaced", "Worker processes that died and were replaced", snapshot.workers_replaced)
 
 
@@ -197,7 +202,11 @@ def _gauges(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("loop_lag_seconds", "How late the event loop was at its last tick", lags, "loop")
     ticks = {loop.name: loop.tick for loop in snapshot.loops}
     yield _gauge("loop_last_tick_timestamp_seconds", "When the event loop last ticked", ticks, "loop")
-    yield _gauge("build_info", "The version of this program", {snapshot.version: 1}, "version")
+    info = GaugeMetricFamily(
+        _P + "build_info", "The version of this program, pure or compiled", labels=["version", "build"]
+    )
+    info.add_metric([snapshot.version, snapshot.build], 1)
+    yield info
 
 
 def _counter(name: str, meaning: str, value: float | Mapping[str, float], label: str = "") -> Metric:

@@ -6,6 +6,7 @@ Owns nothing and changes nothing; every answer is read at one moment.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -49,6 +50,7 @@ class Pulse:
 @dataclass(slots=True)
 class Overview:
     version: str
+    build: str
     clock: Clock
     config: ConfigFile
     sources: Sources
@@ -61,6 +63,7 @@ class Overview:
     pulse: Pulse = field(default_factory=Pulse)
     history: History = field(default_factory=History)
     decisions: DecisionRing = field(default_factory=DecisionRing)
+    spans: Mapping[str, int] = field(default_factory=dict)  # of traces, by what became of them
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=200))
 
     def notice(self, kind: str, subject: str, detail: str) -> None:
@@ -86,6 +89,8 @@ class Overview:
             return "no pool table yet"
         if self.supervisor.listening == 0:
             return "no worker is listening"
+        if not self.supervisor.complete:
+            return f"{self.supervisor.listening} of {len(self.supervisor.seats)} workers are listening"
         picture = self.steering.look()
         if not any(verdict.routable for _, verdict in picture.models):
             return "no model has a routable pool"
@@ -133,6 +138,7 @@ class Overview:
         totals = self.supervisor.totals()
         return {
             "version": self.version,
+            "build": self.build,
             "started_at": rfc3339(self.started),
             "now": moment.now,
             "ready": reason is None,
@@ -205,6 +211,7 @@ class Overview:
         snapshot = Snapshot(
             totals=self.supervisor.totals(),
             version=self.version,
+            build=self.build,
             loops=loops,
             in_flight=self._in_flight(),
             routable=self._routable(moment),
@@ -217,6 +224,7 @@ class Overview:
             held_models=len(self.steering.held),
             starved_schedules=self.schedules.starved,
             draining=self.supervisor.draining,
+            spans=self.spans,
         )
         return metrics.exposition(snapshot, self.labels)
 

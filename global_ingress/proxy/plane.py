@@ -29,6 +29,7 @@ from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.routes import Hedge, Limits, ModelRoute, PoolRoute, Retries, Routes, Timeouts, TlsFiles
 from global_ingress.proxy.tally import OTHER, Tally, bump
 from global_ingress.proxy.tls import client_context
+from global_ingress.proxy.tracing import Tracing
 from global_ingress.proxy.turns import Turn
 from global_ingress.proxy.wheel import Wheel
 
@@ -55,8 +56,10 @@ class Plane:
 
     doors: Doors | None = None  # who may come in, if not everybody
     cors: CorsRules | None = None
+    tracing: Tracing | None = None
     upstream_tls: TlsFiles | None = None
     _ssl_context: ssl.SSLContext | None = None
+    complete = False  # all workers accept connections: before that, one may wait in the queue of a worker that starts
     draining = False  # SIGTERM came: readiness is 503
     closing = False  # the delay is over: answers carry Connection: close
 
@@ -107,6 +110,7 @@ class Plane:
         self.buffered = 0
         self._trusted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
         self._ids: list[bytes] = []
+        self.send_spans: Callable[[bytes], bool] = lambda spans: False  # whoever runs this plane takes them
         self._second = self.clock()
 
     def apply(self, routes: Routes) -> None:
@@ -154,8 +158,13 @@ class Plane:
             self.upstream_tls, self._ssl_context = routes.upstream_tls, None
             for frontend in self.frontends.values():
                 close_idle(frontend, self)
+        if (before.trace if before is not None else None) != routes.trace:
+            if self.tracing is not None:
+                self.tracing.close()
+            self.tracing = None if routes.trace is None else Tracing(routes.trace, self.send_spans, self.clock)
         self._trusted = tuple(ipaddress.ip_network(cidr) for cidr in routes.trusted_proxies)
-        if before is not None and (routes.auth, routes.trusted_proxies) != (before.auth, before.trusted_proxies):
+        heads = routes.auth, routes.trusted_proxies, routes.trace is None
+        if before is not None and heads != (before.auth, before.trusted_proxies, before.trace is None):
             for client in self.clients:
                 client.meet()
 
@@ -211,8 +220,8 @@ class Plane:
             await self._deserted.wait()
 
     def ready(self) -> bool:
-        """Whether this worker could serve a request now, as far as it was told."""
-        known = self.routes is not None and self.routes.known
+        """Whether this worker and its neighbours could serve a request now, as far as it was told."""
+        known = self.complete and self.routes is not None and self.routes.known
         return known and not self.draining and any(chooser.places for chooser in self.choosers.values())
 
     def add_turns(self, numbers: Sequence[int], fds: Sequence[int]) -> None:
@@ -234,7 +243,8 @@ class Plane:
             ip = ipaddress.ip_address(address.partition("%")[0])
             trusted = any(ip in network for network in self._trusted)
         known = self.doors is not None and not self.doors.auth.forward_credentials
-        return Peer(address.encode(), b"https" if tls else b"http", trusted, known)
+        traced = self.tracing is not None
+        return Peer(address.encode(), b"https" if tls else b"http", trusted, known, traced)
 
     def request_id(self) -> bytes:
         """A fresh uuid4 as 32 hex digits; made many at a time."""
@@ -308,6 +318,8 @@ class Plane:
     def _tick(self, now: float) -> None:
         if self.log is not None:
             self.log.pass_on()
+        if self.tracing is not None:
+            self.tracing.pass_on()
         if now - self._second >= 1.0:
             self._second = now
             self.budget.second()

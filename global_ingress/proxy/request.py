@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from global_ingress.proxy.errors import Refusal
+from global_ingress.proxy.peeked import Peek, decode_loosely, decode_peek
 from global_ingress.proxy.toplevel import TopLevel
 
 Buffer = bytes | bytearray
@@ -27,33 +28,13 @@ _NAME = b'"model"'
 _ESCAPED = re.compile(rb"\\u00(?:6[dfcDFC45])")
 
 
-class Peek(msgspec.Struct, gc=False):
-    """`model` as the client wrote it, `stream` as JSON, whatever it is."""
-
-    model: str = ""
-    stream: msgspec.Raw = msgspec.Raw(b"false")
-
-    @property
-    def streaming(self) -> bool:
-        """Whether the client asked for a stream; what is one, the answer's content type says."""
-        return bytes(self.stream) == b"true"
-
-
-class _Loose(msgspec.Struct):
-    model: msgspec.Raw = msgspec.Raw(b"")
-
-
-_decode = msgspec.json.Decoder(Peek).decode
-_decode_loosely = msgspec.json.Decoder(_Loose).decode
-
-
 def peek(body: Buffer) -> Peek:
     """Read `model` and `stream`. Raises Refusal: invalid_json or missing_model (naming `model`).
 
     It does not ask whether `model` is named twice: `named_once` does.
     """
     try:
-        asked = _decode(body)
+        asked = decode_peek(body)
     except msgspec.ValidationError:
         raise _wrong_kind(body) from None
     except msgspec.DecodeError as error:
@@ -126,7 +107,7 @@ def _twice() -> Refusal:
 def _wrong_kind(body: Buffer) -> Refusal:
     """What is wrong with a body that is JSON: it is no object, or its model is missing, empty or no string."""
     try:
-        model = bytes(_decode_loosely(body).model)
+        model = bytes(decode_loosely(body).model)
     except msgspec.ValidationError:
         return Refusal("invalid_json", "the body must be a JSON object")
     except (msgspec.DecodeError, RecursionError) as error:

@@ -137,6 +137,13 @@ class Cors(msgspec.Struct, frozen=True, gc=False):
     max_age: int
 
 
+class Sampling(msgspec.Struct, frozen=True, gc=False):
+    """Which requests are traced: this share of them; with `parent`, where a caller has decided, as it did."""
+
+    ratio: float
+    parent: bool
+
+
 class TlsFiles(msgspec.Struct, frozen=True, gc=False):
     """The content of PEM files, so that a certificate and its key are always those that were read together."""
 
@@ -175,6 +182,7 @@ class Routes(msgspec.Struct, frozen=True, gc=False):
     tls: TlsFiles | None = None  # of the data listener
     upstream_tls: TlsFiles | None = None
     explain: bool = False  # answers tell the tries in a header
+    trace: Sampling | None = None
 
 
 class Drain(msgspec.Struct, frozen=True, gc=False):

@@ -46,7 +46,8 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything that routes are made of. `known`: what there is to route on is known at all."""
+    """Everything that routes are made of. `known`: what there is to route on is known at all. `sampling`: what is
+    traced, if the settings ask for traces."""
 
     settings: Settings
     known: bool
@@ -55,6 +56,7 @@ class View:
     listing: bytes | None
     described: Mapping[str, bytes]
     guards: Guards = Guards()
+    sampling: routes.Sampling | None = None
 
 
 def make_routes(
@@ -83,6 +85,7 @@ def make_routes(
         cors=_cors(settings),
         tls=view.guards.tls,
         upstream_tls=view.guards.upstream_tls,
+        trace=view.sampling if settings.trace else None,
         pools=pools,
         models=tuple(_model(model, verdict, schedule, ramp) for model, verdict in view.models),
         listing=view.listing,

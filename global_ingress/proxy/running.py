@@ -11,7 +11,7 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -24,10 +24,11 @@ from discovery.kit.log import logger
 from discovery.kit.service import serve
 from discovery.kit.tasks import background
 from discovery.pool import PoolTable
-from global_ingress import __version__
+from global_ingress import __version__, build
 from global_ingress.proxy.admin import make_admin
 from global_ingress.proxy.config_file import ConfigFile
 from global_ingress.proxy.decided import Decisions
+from global_ingress.proxy.exporting import Exporting, export_rules
 from global_ingress.proxy.guarding import Guarding
 from global_ingress.proxy.knowledge import Knowledge, new_client
 from global_ingress.proxy.labels import Labels
@@ -98,6 +99,7 @@ class Running:
         clock: Clock,
         chance: Chance,
         worker: Sequence[str] = WORKER,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._file = file
         self._settings = settings
@@ -108,6 +110,8 @@ class Running:
         self._stops = 0
         self._due: asyncio.TimerHandle | None = None
         self._reloads: set[asyncio.Task[None]] = set()
+        self._environment = environment or {}
+        self.exporting: Exporting | None = None
         self._ledger_fd = create_ledger(settings.workers)
         self.ledger = Ledger(self._ledger_fd, settings.workers)
         self.schedules = Schedules(new_turn, most_counters(settings.workers))
@@ -144,11 +148,13 @@ class Running:
             notice=self._notice,
             decisions=self._take_decisions,
             died=self.guarding.died,
+            spans=self._take_spans,
         )
 
     def _overview(self) -> Overview:
         return Overview(
             version=__version__,
+            build=build(),
             clock=self._clock,
             config=self._file,
             sources=self.sources,
@@ -179,6 +185,7 @@ class Running:
                 serve(app, admin.host, admin.port, on_failure=self._on_failure, drain=ADMIN_DRAIN)
             )
         self.sources.use(self._settings.discovery)
+        self._trace(self._settings)
         self.steering.recompute()
         self.supervisor.start(lambda: [slot for _, slot in self.steering.slots])
         for name, work in (
@@ -192,6 +199,7 @@ class Running:
         _log.info(
             "ingress started",
             version=__version__,
+            build=build(),
             listen=f"{host}:{port}",
             admin=bound.url if bound else "off",
             workers=self._settings.workers,
@@ -219,6 +227,8 @@ class Running:
 
     async def until_ended(self) -> int:
         await self.supervisor.ended.wait()
+        if self.exporting is not None:
+            await asyncio.to_thread(self.exporting.close)
         code = 1 if self._failed or self.supervisor.failed else 0
         _log.info("ingress ended", code=code)
         return code
@@ -256,7 +266,21 @@ class Running:
         self.steering.settings = settings
         self.sources.use(settings.discovery)
         self.guarding.use(settings)
+        self._trace(settings)
         self._guard()
+
+    def _trace(self, settings: Settings) -> None:
+        """With the first `trace: on` there is an exporter, and it stays; who is sampled is for the workers."""
+        if settings.trace and self.exporting is None:
+            rules = export_rules(self._environment)
+            if not rules.disabled:
+                self.exporting = Exporting(rules, __version__, self._clock.monotonic)
+                self.steering.sampling = rules.sampling
+                self.overview.spans = self.exporting.counted
+
+    def _take_spans(self, payload: bytes) -> None:
+        if self.exporting is not None:
+            self.exporting.put(payload)
 
     def _guard(self) -> None:
         """Keys and certificates as they are now, and all that they may change."""

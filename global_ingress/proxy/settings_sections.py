@@ -300,4 +300,6 @@ class Settings(Section):
     tls: OrOff[Tls] = None
     upstream: Upstream = Upstream()
     log: Log = Log()
-    trace: Switch = Field(default=False, description="Send traces as the `OTEL_*` variables say.")
+    trace: Switch = Field(
+        default=False, description="Send traces by OTLP, as the `OTEL_*` variables say; needs the extra `otel`."
+    )

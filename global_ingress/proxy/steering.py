@@ -21,7 +21,7 @@ from global_ingress.proxy.labels import Labels, PoolLabel
 from global_ingress.proxy.ledger import Ledger
 from global_ingress.proxy.ramp import Ramps
 from global_ingress.proxy.routable import POOL_WORDS, Evidence, ModelVerdict, PoolWhy
-from global_ingress.proxy.routes import Routes
+from global_ingress.proxy.routes import Routes, Sampling
 from global_ingress.proxy.routing import Picture
 from global_ingress.proxy.said import Entry
 from global_ingress.proxy.schedules import Schedules
@@ -64,6 +64,7 @@ class Steering:
         self.table: PoolTable | None = None
         self.routes: Routes | None = None
         self.guards = routing.Guards()
+        self.sampling: Sampling | None = None  # of traces, if there are any
         self.slots = slots
         self.pool_of_url: dict[str, str] = {}
         self._obey = False  # the table is the operator's own word
@@ -115,6 +116,7 @@ class Steering:
             document if known else None,
             described if known else {},
             self.guards,
+            self.sampling,
         )
         generation = self.routes.generation + 1 if self.routes else 1
         self._schedules.begin()

@@ -67,6 +67,7 @@ class Supervisor:
         notice: Callable[[str, str, str], None],
         decisions: Callable[[Decisions], None] = lambda decisions: None,
         died: Callable[[int], None] = lambda index: None,
+        spans: Callable[[bytes], None] = lambda payload: None,
     ) -> None:
         self.seats = [Seat(index, one) for index, one in enumerate(sockets)]
         self._ledger = ledger
@@ -76,6 +77,7 @@ class Supervisor:
         self._notice = notice
         self._decisions = decisions
         self._died = died
+        self._spans = spans
         self._loop = asyncio.get_running_loop()
         self._routes: bytes | None = None
         self._counters: dict[int, int] = {}
@@ -83,7 +85,7 @@ class Supervisor:
         self._dead = sums.nothing()
         self._drain: Drain | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._ever_listened = False
+        self._waited_for = set(range(len(sockets)))  # seats whose worker never accepted a connection yet
         self.failed = False
         self.ended = asyncio.Event()
 
@@ -98,6 +100,12 @@ class Supervisor:
     def listening(self) -> int:
         """Workers that accept connections."""
         return sum(seat.process is not None and seat.process.listening for seat in self.seats)
+
+    @property
+    def complete(self) -> bool:
+        """Every seat's worker has accepted connections once. Before that a connection may wait in the queue of a worker
+        that is only starting, so the ingress is not ready; later only that of a dead one's replacement."""
+        return not self._waited_for
 
     @property
     def replaced(self) -> int:
@@ -159,6 +167,7 @@ class Supervisor:
             listening=lambda: self._listens(seat),
             notice=lambda event: self._event(seat, event),
             decisions=self._decisions,
+            spans=self._spans,
             ended=lambda code: self._ended(seat, code),
         )
         command = self._plan.command(seat.index, seat.socket.fileno())
@@ -169,13 +178,18 @@ class Supervisor:
             self._again(seat)
             return
         self._tell(seat)
+        if self.complete:
+            seat.process.send(control.COMPLETE)
         ticket = seat.ticket
         self._later(seat, PATIENCE, lambda: self._too_slow(seat, ticket))
 
     def _listens(self, seat: Seat) -> None:
         assert seat.process is not None
-        self._ever_listened = True
         _log.info("worker listens", worker=seat.index, pid=seat.process.pid)
+        first = seat.index in self._waited_for
+        self._waited_for.discard(seat.index)
+        if first and self.complete:
+            self._send_all(control.COMPLETE, b"")
 
     def _event(self, seat: Seat, event: Notice) -> None:
         _log.warning("worker notices", worker=seat.index, kind=event.kind, subject=event.subject, detail=event.detail)
@@ -207,7 +221,7 @@ class Supervisor:
         if self._clock.monotonic() - seat.started_at >= STEADY:
             seat.failures = 0
         seat.failures += 1
-        if not self._ever_listened and seat.failures >= GIVE_UP:
+        if len(self._waited_for) == len(self.seats) and seat.failures >= GIVE_UP:
             _log.error("no worker could be started", tries=seat.failures)
             self.failed = True
             self._drain = Drain(0.0, 0.0)

@@ -18,6 +18,7 @@ from global_ingress.proxy.keeping import connect, take_idle
 from global_ingress.proxy.observer import Observer
 from global_ingress.proxy.request import Buffer
 from global_ingress.proxy.tally import bump
+from global_ingress.proxy.tracing import Trace
 from global_ingress.proxy.upstream import Connection
 from global_ingress.proxy.wheel import NEVER
 
@@ -38,9 +39,9 @@ class Trying:
     _answer: Answer | None = None
     _observer: Observer | None = None
     _gate: Gate | None = None
+    _trace: Trace | None = None  # while requests are traced
     _holding = -1  # the slot of the frontend that is held
     _reached = 0  # tries that reached a frontend
-    _total_at = NEVER
 
     def __init__(self, plane: Plane, head: Head, body: Buffer, request_id: bytes, started: float) -> None:
         self._plane = plane
@@ -49,8 +50,7 @@ class Trying:
         self._request_id = request_id
         self._started = self._sent_at = started
         total = plane.timeouts.total
-        if total is not None:
-            self._total_at = started + total
+        self._total_at = NEVER if total is None else started + total
 
     # What whoever tries has to say.
 
@@ -100,7 +100,10 @@ class Trying:
         self._connection = connection
         self._reached += 1
         small = len(body) <= JOINED
-        data = request_bytes(self._head, connection.frontend.authority, self._request_id, body, whole=small)
+        request_id = self._request_id
+        if self._trace is not None:
+            request_id += self._trace.sent(connection.frontend)
+        data = request_bytes(self._head, connection.frontend.authority, request_id, body, whole=small)
         self._sent_at = plane.clock()
         connection.begin(self, data, None if small else body, self._request_id, self._patience_ends())
         if self._paused():

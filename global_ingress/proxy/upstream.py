@@ -355,7 +355,7 @@ class Connection:
         elif not parsed or self._begun != 1:
             end = end_of(raw, self._pieces, whole=self._done)
             excess = True
-            self.clean = raw[end - 3 : end] in AFTER_EVENT if end else was_clean
+            self.clean = end >= 3 and raw[end - 3 : end] in AFTER_EVENT if end else was_clean
             if not self._done or not end:
                 if end:
                     reader.answer_body(raw[:end], self._pieces, self._plane.clock())

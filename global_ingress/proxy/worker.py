@@ -35,6 +35,7 @@ from global_ingress.proxy.turns import unpack_numbers
 _log = log.logger("global_ingress.worker")
 
 QUEUE_EMPTY = 0.1  # seconds in which what waits in the listener's queue is accepted
+SPANS_WAITING = 64  # messages the supervisor may be behind with before spans are dropped
 LAST_WORDS = 1.0  # seconds for the last bytes to leave
 
 
@@ -50,6 +51,7 @@ class Worker:
         allowance = Allowance(args.ledger_fd, args.workers, args.index)
         times = Times(monotonic, monotonic_ns, wall)
         self.plane = Plane(loop, times, ledger, self._access, self._notify, self._item_failed, allowance)
+        self.plane.send_spans = self._send_spans
         self._server: asyncio.Server | None = None
         self._listening = False
         self._tls: TlsFiles | None = None
@@ -70,6 +72,8 @@ class Worker:
             if not self._listening or routes.tls != self._tls:
                 self._listening, self._tls = True, routes.tls
                 self._start(self._listen(routes.tls))
+        elif kind == control.COMPLETE:
+            self.plane.complete = True
         elif kind == control.REPORT:
             self._report()
         elif kind == control.DRAIN:
@@ -175,11 +179,19 @@ class Worker:
     def _notify(self, notice: Notice) -> None:
         self._control.send(control.NOTICE, encode_notice(notice))
 
+    def _send_spans(self, payload: bytes) -> bool:
+        if self._control.waiting > SPANS_WAITING:
+            return False
+        self._control.send(control.SPANS, payload)
+        return True
+
     def _item_failed(self, error: Exception) -> None:
         _log.exception("a connection's timer failed", error)
 
     def close(self) -> None:
         """The last thing: what was counted and logged gets out."""
+        if self.plane.tracing is not None:
+            self.plane.tracing.pass_on()
         self._report()
         self._control.close()
         self.plane.wheel.stop()

@@ -30,6 +30,7 @@ class Told:
     listening: Callable[[], None]
     notice: Callable[[Notice], None]
     decisions: Callable[[Decisions], None]
+    spans: Callable[[bytes], None]
     ended: Callable[[int], None]
 
 
@@ -104,6 +105,8 @@ class WorkerProcess:
                 self.counts = decode_counts(payload)
             elif kind == control.DECISIONS:
                 self._told.decisions(decode_decisions(payload))
+            elif kind == control.SPANS:
+                self._told.spans(payload)
             elif kind == control.LISTENING:
                 self.listening = True
                 self._told.listening()

@@ -56,5 +56,6 @@ def test_a_module_that_is_pure_is_held_to_it() -> None:
         for module in graph().find_downstream_modules(effect)
     }
     listed = set(contract["source_modules"])
-    missing = "".join(f'  "{module}",\n' for module in sorted(modules - acting - listed))
+    generated = {module for module in modules if module.endswith(("_pb2", "_pb2_grpc"))}
+    missing = "".join(f'  "{module}",\n' for module in sorted(modules - generated - acting - listed))
     assert not missing, f"pure, but not among source_modules of {PURE!r} in pyproject.toml:\n{missing}"

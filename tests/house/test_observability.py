@@ -9,14 +9,20 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from discovery.mcs import metrics_docs as registry_docs
+from discovery.mcs.registry_metrics import STATES
 from global_ingress.proxy.counts import OUTCOMES, STREAM_ENDS
 from global_ingress.proxy.metrics import RELOADS
 from global_ingress.proxy.metrics_docs import families
 from tests.house.tree import ROOT
 
 FOLDER = ROOT / "k8s" / "observability"
-KINDS = {name: (kind, set(labels)) for name, kind, labels, _ in families()}
+KINDS = {name: (kind, set(labels)) for name, kind, labels, _ in (*families(), *registry_docs.families())}
 SCRAPED = {"job", "instance"}  # Prometheus adds them
+OF_ONE = {
+    ("dynamo_mcs_registry_clusters", "state"): set(STATES),
+    ("global_ingress_stream_end_total", "reason"): set(STREAM_ENDS),
+}
 VALUES = {"outcome": set(OUTCOMES), "result": set(RELOADS)}
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
 RULES = [rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
@@ -39,7 +45,7 @@ def family_of(name: str) -> str | None:
 def faults(expression: str) -> list[str]:
     """What the expression names that is not there."""
     found, labels = [], set(SCRAPED)
-    for name, matchers in re.findall(r"(global_ingress_\w+)(?:\{([^}]*)\})?", expression):
+    for name, matchers in re.findall(r"((?:global_ingress|dynamo_mcs_registry)_\w+)(?:\{([^}]*)\})?", expression):
         family = family_of(name)
         if family is None:
             found.append(f"no metric {name}")
@@ -50,7 +56,7 @@ def faults(expression: str) -> list[str]:
         for label, value in re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"', matchers):
             if label not in own:
                 found.append(f"{name} has no label {label}")
-            known = set(STREAM_ENDS) if name.endswith("stream_end_total") and label == "reason" else VALUES.get(label)
+            known = OF_ONE.get((name, label)) or VALUES.get(label)
             found += [f"{label} is never {one}" for one in value.split("|") if known and one not in known]
     for grouped in re.findall(r"\b(?:by|without) \(([^)]*)\)", expression):
         found += [f"nothing has a label {one}" for one in re.split(r",\s*", grouped) if one not in labels]
@@ -59,7 +65,7 @@ def faults(expression: str) -> list[str]:
 
 @pytest.mark.parametrize(("where", "expression"), list(expressions()))
 def test_what_is_asked_for_is_there(where: str, expression: str) -> None:
-    assert "global_ingress_" in expression
+    assert "global_ingress_" in expression or "dynamo_mcs_registry_" in expression
     assert faults(expression) == []
     assert expression.count("(") == expression.count(")")
 
@@ -72,6 +78,8 @@ def test_what_is_asked_for_is_there(where: str, expression: str) -> None:
         ('global_ingress_frontends{pool="x"}', "global_ingress_frontends has no label pool"),
         ("sum by (zone) (global_ingress_frontends)", "nothing has a label zone"),
         ('global_ingress_requests_total{outcome="bad"}', "outcome is never bad"),
+        ('dynamo_mcs_registry_clusters{state="odd"}', "state is never odd"),
+        ("dynamo_mcs_registry_nope", "no metric dynamo_mcs_registry_nope"),
     ],
 )
 def test_a_wrong_name_would_be_found(expression: str, fault: str) -> None:

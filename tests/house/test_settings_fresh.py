@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from discovery.mcs import metrics_docs as registry_metrics_docs
 from global_ingress import cli_docs
 from global_ingress.proxy import metrics_docs, settings_docs
 
@@ -24,6 +25,11 @@ def test_the_published_schema_is_fresh() -> None:
 def test_the_page_of_metrics_is_fresh() -> None:
     """python -m global_ingress.proxy.metrics_docs > docs/metrics.md"""
     assert (ROOT / "docs" / "metrics.md").read_text() == metrics_docs.page()
+
+
+def test_the_page_of_the_registrys_metrics_is_fresh() -> None:
+    """python -m discovery.mcs.metrics_docs > docs/mcs/metrics.md"""
+    assert (ROOT / "docs" / "mcs" / "metrics.md").read_text() == registry_metrics_docs.page()
 
 
 def test_the_page_of_commands_is_fresh() -> None:

@@ -18,13 +18,19 @@ def files(*suffixes: str) -> Iterator[Path]:
             yield path
 
 
+def is_generated(path: Path) -> bool:
+    return path.stem.endswith(("_pb2", "_pb2_grpc"))
+
+
 def named(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 def parsed() -> Iterator[tuple[str, ast.Module]]:
-    """Every Python file, by its path."""
+    """Every Python file that is written by hand, by its path."""
     for path in files(".py"):
+        if is_generated(path):
+            continue
         yield named(path), ast.parse(path.read_text())
 
 

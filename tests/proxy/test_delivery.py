@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import h11
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from global_ingress.proxy.choosing import Frontend, Place, Pool
 from global_ingress.proxy.delivery import Mode, ending, extra_frame, framed, mode_of, start_of
 from global_ingress.proxy.errors import FAULTS, Refusal, error_body, error_frame, fault_headers, response
 from global_ingress.proxy.gate import HELD, Gate, Verdict
 from global_ingress.proxy.headers import Answer, read_answer
 from global_ingress.proxy.observer import Observer
+from global_ingress.proxy.routes import FrontendRoute, Member, PoolRoute
+from global_ingress.proxy.tally import Track
 
-NO_PLACE = cast(Any, None)
 SSE = b"Content-Type: text/event-stream\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
@@ -25,6 +25,13 @@ def answer(lines: bytes = b"", status: int = 200) -> Answer:
     found = read_answer((b"HTTP/1.1 %d Word\r\n" % status + lines).removesuffix(b"\r\n"), expose_pool=True)
     assert found is not None
     return found
+
+
+def place() -> Place:
+    """Where it came from."""
+    frontend = FrontendRoute("http://f:80", "f", 80, 0)
+    pool = Pool(PoolRoute("p", "c/dynamo/llama", "c", "r", (frontend,)), {frontend.url: Frontend(frontend)})
+    return Place(0, Member("p", 1, -1, (0,)), pool, lambda: 1, Track("m", "p"))
 
 
 # How it reaches the client.
@@ -90,7 +97,7 @@ def test_a_frame_of_ours_is_a_chunk_or_plain() -> None:
 
 
 def gate_of(pieces: list[bytes], *, ended: bool = False) -> tuple[Verdict, Gate]:
-    gate, observer = Gate(answer(SSE + CHUNKED), NO_PLACE, stream=True), Observer()
+    gate, observer = Gate(answer(SSE + CHUNKED), place(), stream=True), Observer()
     verdict = gate.verdict(observer)
     for piece in pieces:
         observer.feed(piece)
@@ -156,7 +163,7 @@ def test_an_error_answer_is_held_until_it_is_whole_and_a_404_only_while_it_is_em
         (404, b"", Verdict.WAIT, Verdict.REPEAT),
         (503, b"x" * (HELD + 1), Verdict.OPEN, Verdict.OPEN),
     ):
-        gate = Gate(answer(b"", status), NO_PLACE, stream=False)
+        gate = Gate(answer(b"", status), place(), stream=False)
         gate.hold(piece, [piece] if piece else [])
         assert (gate.verdict(None), gate.at_end(None), gate.status()) == (verdict, at_end, status)
 

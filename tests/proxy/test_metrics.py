@@ -92,7 +92,7 @@ def test_everything_else() -> None:
         (1.5, "discovery_age_seconds", {}),
         (0.25, "loop_lag_seconds", {"loop": "supervisor"}),
         (1001, "loop_last_tick_timestamp_seconds", {"loop": "worker-0"}),
-        (1, "build_info", {"version": "1.2.3"}),
+        (1, "build_info", {"version": "1.2.3", "build": "pure"}),
     ]
     assert [value(found, name, **labels) for _, name, labels in expected] == [number for number, _, _ in expected]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from inspect import isdatadescriptor
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from global_ingress.proxy.observer import CARRY, Observer, read_error, read_usage
+from global_ingress.proxy.eventdata import read_error, read_usage
+from global_ingress.proxy.observer import CARRY, Observer
 from tests.proxy.cuts import PLACES, cut_at, every_cut, every_two_cuts
 
 EOLS = (b"\n", b"\r\n", b"\r")
@@ -229,7 +231,7 @@ def held(observer: Observer) -> int:
             return sum(map(size, value))
         return size(value.message) if value is not None and hasattr(value, "message") else 0
 
-    return sum(size(getattr(observer, name)) for name in Observer.__slots__)
+    return sum(size(getattr(observer, name)) for name, kind in vars(Observer).items() if isdatadescriptor(kind))
 
 
 READ = 64 * 1024  # bytes of one read

@@ -24,6 +24,7 @@ class Parts:
 
     draining: bool = False
     listening: int = 1
+    complete: bool = True
     seats: list[int] = field(default_factory=lambda: [0])
     table: Any = field(default_factory=lambda: table(A))
     selector: str = "a"
@@ -41,7 +42,9 @@ class Parts:
 def overview(parts: Parts) -> Overview:
     clock = VirtualClock()
     some = cast(Any, parts)
-    return Overview("1", clock, some, some, some, some, some, some, Labels(), clock.now(), events=deque(maxlen=3))
+    return Overview(
+        "1", "pure", clock, some, some, some, some, some, some, Labels(), clock.now(), events=deque(maxlen=3)
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ def overview(parts: Parts) -> Overview:
         (Parts(draining=True), "draining"),
         (Parts(table=None), "no pool table yet"),
         (Parts(listening=0), "no worker is listening"),
+        (Parts(complete=False, seats=[0, 1]), "1 of 2 workers are listening"),
         (Parts(selector="x"), "no model has a routable pool"),
     ],
 )

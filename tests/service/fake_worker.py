@@ -2,7 +2,8 @@
 
 It answers every connection with its own pid, the number it drew from the first model's counter, and the generation of
 its routes. `/hold` keeps a connection open as a stream would, until END or the drain's timeout. A file named by
-FAKE_WORKER_DIE makes it exit at the start, as a broken installation would.
+FAKE_WORKER_DIE makes it exit at the start, as a broken installation would; while one named by FAKE_WORKER_LATE exists,
+the second worker does not listen. `/complete` says whether it was told that all workers listen.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Fake:
         self.open: set[asyncio.StreamWriter] = set()
         self.ended: asyncio.Future[None] = self.loop.create_future()
         self.draining = False
+        self.complete = False
+        self.late = args.index == 1 and os.environ.get("FAKE_WORKER_LATE", "")
         ours = socket.socket(fileno=args.control_fd)
         ours.setblocking(False)
         self.control = control.Control(ours, self.loop, self.on_message, self.end)
@@ -45,13 +48,21 @@ class Fake:
             first = self.routes is None
             self.routes = decode_routes(payload)
             if first:
-                self.loop.create_task(self.listen())
+                self.begin()
+        elif kind == control.COMPLETE:
+            self.complete = True
         elif kind == control.REPORT:
             self.control.send(control.COUNTS, encode_counts(self.counts()))
         elif kind == control.DRAIN:
             self.drain(*((d := decode_drain(payload)).delay, d.timeout))
         elif kind == control.END:
             self.end()
+
+    def begin(self) -> None:
+        if self.late and os.path.exists(self.late):
+            self.loop.call_later(0.01, self.begin)
+        else:
+            self.loop.create_task(self.listen())
 
     async def listen(self) -> None:
         self.server = await asyncio.start_server(self.serve, sock=self.socket)
@@ -77,6 +88,8 @@ class Fake:
         if path == "/eject" and slot is not None:
             self.ledger.eject(slot, time.monotonic_ns() + 60_000_000_000)
         body = f"{os.getpid()} {drawn} {self.routes.generation}".encode()
+        if path == "/complete":
+            body = str(self.complete).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
         writer.close()
 

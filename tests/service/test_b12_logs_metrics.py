@@ -1,7 +1,7 @@
 """Seeing and not leaking: rows B12 of the field reports, rules I63, I70 and I71.
 
-Row 109 (tracing) and row 111 (our own authentication) are about features that this version refuses as not available;
-what holds without them (traceparent and credentials untouched) is tested.
+Row 109 (tracing) is `test_b20_traces`, row 111 (our own authentication) `test_b15_letting_in`; here is what holds
+without them (traceparent and credentials untouched).
 """
 
 from __future__ import annotations

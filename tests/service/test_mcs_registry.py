@@ -73,6 +73,7 @@ async def test_every_call_over_a_socket() -> None:
     async with registry() as (_, url), RegistryClient([url]) as client:
         session = (await client.register(OHIO)).session
         assert session.cluster == "ohio"
+        assert (await client.renew(Stamp(session, 0))).renew_ms == 10_000, "a third of the lease"
         assert (await client.renew(Stamp(session, 1))).session == session
         await client.sync_begin(Stamp(session, 2))
         await client.put_export(Stamp(session, 3), EXPORT)
@@ -165,6 +166,12 @@ async def test_what_has_no_end_or_another_place_is_refused() -> None:
         assert (await http.get("/v1/clusters/")).json()["reason"] == "NOT_FOUND"
 
 
+async def test_how_often_to_renew_is_the_operators_to_say() -> None:
+    async with registry("--lease-ttl", "60s", "--renew", "5s") as (_, url), RegistryClient([url]) as client:
+        registered = await client.register(OHIO)
+        assert (registered.ttl_ms, registered.renew_ms) == (60_000, 5_000)
+
+
 async def test_a_newer_session_ends_the_older() -> None:
     async with registry() as (_, url), RegistryClient([url]) as client:
         old = (await client.register(OHIO)).session
@@ -218,6 +225,12 @@ async def test_a_watch_ends_when_the_registry_does() -> None:
     ("flags", "said"),
     [
         (["--http-listen", "0.0.0.0:0"], "anybody could write"),
+        (["--grpc-listen", "0.0.0.0:0"], "--grpc-listen 0.0.0.0: anybody could write"),
+        (["--grpc-listen", "nowhere"], "--grpc-listen is not HOST:PORT"),
+        (["--renew", "16s"], "--renew: more than 0 and at most half of --lease-ttl"),
+        (["--renew", "0s"], "--renew: more than 0"),
+        (["--watch-queue", "much"], "--watch-queue: 'much' is not a size"),
+        (["--watch-queue", "63KiB"], "--watch-queue is from 64KiB"),
         (["--lease-ttl", "soon"], "--lease-ttl: 'soon' is not a duration"),
         (["--store", "dynamodb"], "needs --dynamodb-table"),
         (["--tls-cert-file", "x"], "both or none"),

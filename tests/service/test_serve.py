@@ -80,7 +80,7 @@ def test_a_flag_beats_its_variable_which_beats_the_file(tmp_path: Path) -> None:
         GLOBAL_INGRESS_WORKERS="2",
     ) as serve:
         serve.port, serve.admin = ports[3], ports[1]
-        serve.ready().all_listening()
+        serve.ready()
         assert len(serve.workers()) == 2
         serve.request()
         assert json.loads(serve.ask("/config")[1])["listen"] == f"127.0.0.1:{ports[3]}"

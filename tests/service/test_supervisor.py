@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import time
@@ -16,7 +17,7 @@ TWO = STATIC | {"workers": 2}
 
 def test_several_workers_take_turns_as_one(tmp_path: Path) -> None:
     with serving(tmp_path, TWO) as serve:
-        serve.ready().all_listening()
+        serve.ready()
         answers = [serve.request() for _ in range(40)]
         assert sorted(drawn for _, drawn, _ in answers) == list(range(1, 41))
         assert {pid for pid, _, _ in answers} <= set(serve.workers())
@@ -24,9 +25,33 @@ def test_several_workers_take_turns_as_one(tmp_path: Path) -> None:
         assert serve.metric("workers_listening") == 2
 
 
+def test_it_is_ready_when_no_connection_would_wait_for_a_worker_that_is_starting(tmp_path: Path) -> None:
+    marker = tmp_path / "late"
+    marker.touch()
+    with serving(tmp_path, TWO, FAKE_WORKER_LATE=str(marker)) as serve:
+        eventually(lambda: serve.lines("worker listens"), "the first worker listens")
+        status, body = serve.ask("/readyz")
+        assert (status, json.loads(body)["reason"]) == (503, "1 of 2 workers are listening")
+        waiting = [socket.create_connection(("127.0.0.1", serve.port), timeout=LIMIT) for _ in range(20)]
+        for one in waiting:
+            one.sendall(b"GET /complete HTTP/1.1\r\nhost: x\r\n\r\n")
+        answered, _, _ = select.select(waiting, [], [], LIMIT)
+        assert answered, "the first worker serves meanwhile"
+        assert answered[0].recv(1000).endswith(b"False")
+        marker.unlink()
+        serve.ready()
+        for one in waiting:
+            assert one is answered[0] or one.recv(1000).startswith(b"HTTP/1.1 200")
+            one.close()
+        assert {get(serve.port, "/complete")[1] for _ in range(20)} == {b"True"}
+        os.kill(serve.workers()[0], signal.SIGKILL)
+        eventually(lambda: len(serve.lines("worker listens")) == 3, "it is replaced")
+        assert {get(serve.port, "/complete")[1] for _ in range(20)} == {b"True"}, "the replacement was told"
+
+
 def test_a_killed_worker_is_replaced_and_nobody_waits_in_vain(tmp_path: Path) -> None:
     with serving(tmp_path, TWO) as serve:
-        serve.ready().all_listening()
+        serve.ready()
         before = serve.workers()
         for _ in range(20):
             serve.request()
@@ -85,7 +110,7 @@ def test_a_worker_that_can_never_start_ends_the_whole(tmp_path: Path) -> None:
 
 def test_drain(tmp_path: Path) -> None:
     with serving(tmp_path, TWO) as serve:
-        serve.ready().all_listening()
+        serve.ready()
         held = serve.hold()
         serve.signal(signal.SIGTERM)
         eventually(lambda: serve.ask("/readyz")[0] == 503, "/readyz says no")
@@ -136,7 +161,7 @@ def refused(port: int) -> bool:
 
 def test_an_idle_ingress_ends_by_itself_with_0(tmp_path: Path) -> None:
     with serving(tmp_path, TWO) as serve:
-        serve.ready().all_listening()
+        serve.ready()
         workers = serve.workers()
         serve.signal(signal.SIGINT)
         assert serve.exit_code() == 0
@@ -146,7 +171,7 @@ def test_an_idle_ingress_ends_by_itself_with_0(tmp_path: Path) -> None:
 def test_a_second_signal_ends_now(tmp_path: Path) -> None:
     slow = TWO | {"drain": {"delay": "60s", "timeout": "60s"}}
     with serving(tmp_path, slow) as serve:
-        serve.ready().all_listening()
+        serve.ready()
         held, workers = serve.hold(), serve.workers()
         serve.signal(signal.SIGTERM)
         eventually(lambda: serve.ask("/readyz")[0] == 503, "/readyz says no")
@@ -160,7 +185,7 @@ def test_a_second_signal_ends_now(tmp_path: Path) -> None:
 
 def test_workers_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     with serving(tmp_path, TWO) as serve:
-        serve.ready().all_listening()
+        serve.ready()
         workers = serve.workers()
         serve.signal(signal.SIGKILL)
         eventually(lambda: not any(map(alive, workers)), "the workers are gone")
@@ -169,7 +194,7 @@ def test_workers_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
 def test_signals_to_the_whole_group_drain_once(tmp_path: Path) -> None:
     """Ctrl-C in a terminal reaches the workers too."""
     with serving(tmp_path, TWO) as serve:
-        serve.ready().all_listening()
+        serve.ready()
         os.killpg(serve.process.pid, signal.SIGINT)
         assert serve.exit_code() == 0
         assert not serve.lines("worker died")

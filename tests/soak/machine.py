@@ -12,7 +12,7 @@ import resource
 import signal
 from pathlib import Path
 
-from global_ingress.proxy.ledger import SLOTS, ledger_size
+from global_ingress.proxy.ledger import SLOTS, allowance_size, ledger_size
 from tests.e2e.children import wait_until
 
 _COMMON = 4  # cells per frontend before the workers' own rows
@@ -68,13 +68,13 @@ def stop_and_name(pid: int, port: int) -> set[int]:
 
 
 def in_flight(supervisor: int, workers: int) -> int:
-    """The sum of the workers' rows of the ledger itself, not of the gauge made from it."""
+    """The sum of the workers' rows of the ledger itself, not of the gauge made from it; the keys' rows lie behind."""
     for entry in os.listdir(f"/proc/{supervisor}/fd"):
         path = f"/proc/{supervisor}/fd/{entry}"
         if os.readlink(path).startswith("/memfd:ledger"):
             data = memoryview(Path(path).read_bytes()).cast("q")
-            assert 8 * len(data) == ledger_size(workers)
-            return sum(map(abs, data[SLOTS * _COMMON :]))
+            assert 8 * len(data) == ledger_size(workers) + allowance_size(workers)
+            return sum(map(abs, data[SLOTS * _COMMON : ledger_size(workers) // 8]))
     raise ValueError(f"process {supervisor} has no ledger")
 
 

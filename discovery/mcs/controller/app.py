@@ -67,6 +67,7 @@ class Controller:
         *,
         me: str,
         lease_namespace: str,
+        clients: Callable[[], KubeWriter] | None = None,
     ) -> None:
         self._settings = settings
         self._connect = connect
@@ -75,7 +76,8 @@ class Controller:
         self._chance = chance
         self._me = me
         self._lease_namespace = lease_namespace
-        self._access = Access(settings.kubeconfig, settings.context)
+        access = Access(settings.kubeconfig, settings.context)
+        self._clients = clients or (lambda: KubeWriter(access))
         self.metrics = Metrics()
         self._written = self.metrics.counter(f"{_PREFIX}_writes", "Writes to the cluster", ("verb", "kind", "outcome"))
         self._sent = self.metrics.counter(f"{_PREFIX}_registry_writes", "Writes to the registry", ("verb", "outcome"))
@@ -116,16 +118,16 @@ class Controller:
             bound = await stack.enter_async_context(serve(self._app(), listen.host, listen.port, on_failure=fail))
             self.url = bound.url
             _log.info("listening", url=bound.url)
-            await stack.enter_async_context(background(self._work(), name="controller", on_failure=fail))
+            await stack.enter_async_context(background(self.work(), name="controller", on_failure=fail))
             await self._stop.wait()
             _log.info("stopping", leads=self._leads)
         return 1 if failures else 0
 
-    async def _work(self) -> None:
-        """For ever, or until something ends it: the one error, not a group of one."""
+    async def work(self) -> None:
+        """All but its listener, for ever or until something ends it: the one error, not a group of one."""
         try:
             async with AsyncExitStack() as stack:
-                writer = await stack.enter_async_context(KubeWriter(self._access))
+                writer = await stack.enter_async_context(self._clients())
                 registry = await stack.enter_async_context(self._connect(self._settings, self.metrics))
                 await self._prepare(writer, registry)
                 assert self.cluster is not None
@@ -146,9 +148,9 @@ class Controller:
         )
         settings, clock, chance = self._settings, self._clock, self._chance
         self.cluster = Cluster(
-            writer, lambda: KubeWriter(self._access), version, settings.namespace, clock, chance, self._written
+            writer, self._clients, version, settings.namespace, clock, chance, self._written
         )
-        mirror = Mirror(self.identity.cluster, settings.stale_endpoints, settings.hold_down)
+        mirror = Mirror(self.identity.cluster, settings.stale_endpoints, settings.hold_down, settings.settle)
         self.importer = Importer(
             registry,
             self.cluster,
@@ -200,7 +202,7 @@ class Controller:
             await self._write(Held(0, int(self._clock.now().timestamp() * 1000)))
             return
         # Connections of its own: what the writers wait for must not keep a lease from being renewed.
-        async with KubeWriter(self._access) as client:
+        async with self._clients() as client:
             lock = LeaseLock(
                 client, self._lease_namespace, names.CONTROLLER, self._me, self._clock, chance=self._chance
             )

@@ -111,6 +111,15 @@ def controller(
             metavar="DURATION",
         ),
     ] = "10m",
+    settle: Annotated[
+        str,
+        _flag(
+            "How long another registry must have been heard before what it lacks counts as gone.",
+            var="SETTLE",
+            panel=_SAFETY,
+            metavar="DURATION",
+        ),
+    ] = "45s",
     brake_wait: Annotated[
         str,
         _flag(

@@ -135,7 +135,7 @@ class Exporter:
     async def _renew(self) -> None:
         """Until the registry does not know us, or is another one than it was."""
         assert self._registration is not None
-        every = self._registration.ttl_ms / 3000
+        every = (self._registration.renew_ms or self._registration.ttl_ms / 3) / 1000
         failures = 0
         while True:
             wait = every * (0.8 + 0.2 * self._chance())

@@ -86,7 +86,7 @@ def plan(
     known = local.service_import
     before = sources_of(local)
     frozen = known is not None and not all(mirror.is_settled(one, now) for one in before)
-    first = [] if frozen else _head(rules, value, mirror.sources(before, value), local, refusals)
+    first = [] if frozen else _head(rules, value, mirror.sources(before, value, now), local, refusals)
     if first or known is None or is_deleting(known):
         return first
     owner = {"apiVersion": f"{names.GROUP}/{rules.version}", "kind": "ServiceImport", **known}
@@ -204,7 +204,9 @@ def source_of(slice_: Object) -> str:
 
 def _slice_is_gone(service: ServiceKey, known: Object, mirror: Mirror, now: float) -> bool:
     # Which source slice it was made of is not said, and need not be: none of those told has this name.
-    return mirror.slice_is_gone(service, (source_of(known), ""), now)
+    cluster, name = source_of(known), metadata(known)["name"]
+    said = (one for one in mirror.gone_slices(service) if names.imported_slice(service, *one) == name)
+    return mirror.slice_is_gone(service, next(said, (cluster, "")), now)
 
 
 def _gone(key: ServiceKey, mirror: Mirror, local: Local, now: float) -> list[Change]:

@@ -49,18 +49,25 @@ class _View:
 
 
 class Mirror:
-    """`cluster`: whose export statuses are kept. Times are seconds of a clock that never goes back."""
+    """`cluster`: whose export statuses are kept. Times are seconds of a clock that never goes back.
 
-    def __init__(self, cluster: str, stale: Stale, hold_down_s: float) -> None:
+    `settle_s`: another registry than the one before may lag behind it, so what it merely lacks counts only when it has
+    been heard for so long and still hears the cluster: longer than a lease, or the cluster could be silent there.
+    """
+
+    def __init__(self, cluster: str, stale: Stale, hold_down_s: float, settle_s: float = 0.0) -> None:
         self._cluster = cluster
         self._stale = stale
         self._hold_down = hold_down_s
+        self._settle = settle_s
         self._view = _View()
         self._next: _View | None = None
         self._begun: SnapshotBegin | None = None
-        self._epoch_at = 0.0
+        self._epoch_at = self._heard_at = 0.0
         self._gone_clusters: set[str] = set()
         self._gone_imports: set[ServiceKey] = set()
+        self._gone_slices: dict[ServiceKey, set[SliceKey]] = {}
+        self._vouched: set[str] = set()
         self.epoch = ""
         self.revision = ""
         self.complete = False
@@ -84,6 +91,10 @@ class Mirror:
     def endpoints(self, service: ServiceKey) -> dict[SliceKey, EndpointSet]:
         return self._view.endpoints.get(service, {})
 
+    def gone_slices(self, service: ServiceKey) -> set[SliceKey]:
+        """Those that this registry has said to be no more."""
+        return self._gone_slices.get(service, set())
+
     def status(self, service: ServiceKey) -> ExportStatus | None:
         return self._view.statuses.get(service)
 
@@ -95,6 +106,7 @@ class Mirror:
 
     def hear(self, event: Event, now: float, date_ms: int) -> set[ServiceKey] | None:
         """The services to look at again; EVERYTHING when anything may have changed."""
+        self._heard_at = max(self._heard_at, now)
         if isinstance(event, SnapshotBegin):
             self._begun, self._next = event, _View()
             return set()
@@ -127,6 +139,10 @@ class Mirror:
                 self._gone_imports.add(service)
             case ImportChanged(value):
                 self._gone_imports.discard(value.service)
+            case EndpointsGone(cluster_id, service, slice_, reason) if reason is not Gone.LEASE_EXPIRED:
+                self._gone_slices.setdefault(service, set()).add((cluster_id, slice_))
+            case EndpointsChanged(one):
+                self.gone_slices(one.service).discard((one.cluster, one.slice))
 
     def _swap(self, end: SnapshotEnd, now: float, date_ms: int) -> set[ServiceKey] | None:
         if self._next is None or self._begun is None:
@@ -137,14 +153,19 @@ class Mirror:
             self._epoch_at = now
             self._gone_clusters.clear()
             self._gone_imports.clear()
+            self._gone_slices.clear()
+            self._vouched.clear()
         if self._stale == "keep":
             self._carry_over(fresh, date_ms)
         # What left and is told again has come back.
         self._gone_clusters = (self._gone_clusters | fresh.gone) - fresh.clusters.keys()
         self._gone_imports -= fresh.imports.keys()
+        for service, sets in fresh.endpoints.items():
+            self.gone_slices(service).difference_update(sets)
         self.epoch, self.revision, self.complete = begun.epoch, end.revision, begun.complete
         self._view = fresh
         self.snapshots += 1
+        self.registry_is_stale = False
         return EVERYTHING
 
     def _carry_over(self, fresh: _View, date_ms: int) -> None:
@@ -221,7 +242,7 @@ class Mirror:
             return True
         said = service in self._gone_imports
         if sources:
-            return said or self.complete
+            return said or (self.complete and all(self._is_vouched(one, now) for one in sources))
         # Whose it was is not known: only the registry's word, in a view that misses nobody.
         return said and self.complete
 
@@ -232,26 +253,44 @@ class Mirror:
         cluster = self._view.clusters.get(where[0])
         if cluster is not None and not cluster.live:
             return self._stale == "withdraw"
-        return self.is_settled(where[0], now)
+        if not self.is_settled(where[0], now):
+            return False
+        return self._is_vouched(where[0], now) or where in self._gone_slices.get(service, ())
 
     def is_lapsed(self, cluster: str) -> bool:
         known = self._view.clusters.get(cluster)
         return known is not None and not known.live
 
-    def sources(self, before: frozenset[str], value: Import) -> frozenset[str]:
+    def sources(self, before: frozenset[str], value: Import, now: float) -> frozenset[str]:
         """Who may export this: all that ever did, but for those that are known not to."""
-        kept = {one for one in before - set(value.clusters) if not self._exports_no_more(one)}
+        kept = {one for one in before - set(value.clusters) if not self._exports_no_more(one, now)}
         return frozenset(value.clusters) | kept
 
-    def _exports_no_more(self, cluster: str) -> bool:
+    def _exports_no_more(self, cluster: str, now: float) -> bool:
         if cluster in self._gone_clusters:
             return True
         known = self._view.clusters.get(cluster)
         # A live cluster that has told everything and is not named does not export it.
-        return known is not None and known.live and known.sync is Sync.COMPLETE
+        return known is not None and known.live and known.sync is Sync.COMPLETE and self._is_vouched(cluster, now)
+
+    def _is_vouched(self, cluster: str, now: float) -> bool:
+        """Whether this registry's word of the cluster is as new as what any other has told us before."""
+        if cluster in self._gone_clusters or cluster in self._vouched:
+            return True
+        known = self._view.clusters.get(cluster)
+        if known is None or not known.live:
+            return self._held_down(now)
+        # A registry whose store is away shows what was; time in which it is not heard says nothing.
+        heard = self._heard_at - self._epoch_at >= self._settle and not self.registry_is_stale
+        if known.sync is Sync.COMPLETE and heard:
+            self._vouched.add(cluster)
+            return True
+        return False
 
     def _held_down(self, now: float) -> bool:
-        return self.snapshots > 0 and now - self._epoch_at >= self._hold_down
+        # What was last heard counts: a registry that cannot be reached says nothing more (D43).
+        heard_for = min(now, self._heard_at) - self._epoch_at
+        return self.snapshots > 0 and not self.registry_is_stale and heard_for >= self._hold_down
 
     def settles_at(self) -> float:
         """When silence becomes evidence: look at everything again then."""

@@ -97,6 +97,7 @@ class Settings(BaseModel):
     export_label: Annotated[str, AfterValidator(_label_key)]
     unexport_timeout: Seconds
     hold_down: Seconds
+    settle: Seconds
     brake_wait: Seconds
     max_delete_ratio: Annotated[float, Field(ge=0, le=1)]
     stale_endpoints: Literal["withdraw", "keep"]

@@ -25,6 +25,7 @@ GIVEN: dict[str, Any] = {
     "export_label": labels.MCS_EXPORT,
     "unexport_timeout": "5m",
     "hold_down": "10m",
+    "settle": "100ms",
     "brake_wait": "60s",
     "max_delete_ratio": 0.3,
     "stale_endpoints": "withdraw",

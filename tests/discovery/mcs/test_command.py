@@ -57,7 +57,7 @@ def test_durations(text: str, seconds: float) -> None:
     ],
 )
 def test_what_is_refused(wrong: dict[str, object]) -> None:
-    given = settings().model_dump() | {"hold_down": "1s", "brake_wait": "1s", "unexport_timeout": "1s"}
+    given = settings().model_dump() | {"hold_down": "1s", "settle": "1s", "brake_wait": "1s", "unexport_timeout": "1s"}
     found = check(given | {"listen": "127.0.0.1:0"} | wrong)
     assert isinstance(found, list)
     [line] = found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from discovery.mcs.controller.brake import Brake, Verdict
 from discovery.mcs.controller.importing import Refusals, Rules
 from discovery.mcs.controller.mirror import Mirror
 from discovery.mcs.model import (
+    Bookmark,
     Cluster,
     ClusterChanged,
     ClusterGone,
@@ -74,7 +76,8 @@ def test_a_plan_applied_leaves_nothing_to_plan(
         wanted = {names.imported_slice(KEY, one.cluster, one.slice) for one in worth}
         assert set(local.slices) == wanted
     told(mirror, *both)
-    # Whose it was may not be known: then only time is evidence.
+    # Whose it was may not be known: then only time is evidence, in which the registry was heard.
+    mirror.hear(Bookmark("e1.2"), HOLD_DOWN, 0)
     settle(world, mirror, HOLD_DOWN)
     gone = world.local()
     assert (gone.service_import, gone.derived, dict(gone.slices)) == (None, None, {})
@@ -167,7 +170,40 @@ def test_a_cluster_that_never_comes_back_is_given_up_after_the_hold_down() -> No
     told(mirror, epoch="e2", now=100.0)
     settle(world, mirror, 100.0 + HOLD_DOWN - 1)
     assert world.deleted == []
+    mirror.hear(Bookmark("e2.2"), 100.0 + HOLD_DOWN, 0)
     settle(world, mirror, 100.0 + HOLD_DOWN)
+    assert world.local().service_import is None
+
+
+@pytest.mark.parametrize("stale", [True, False])
+def test_time_in_which_the_registry_says_nothing_is_no_evidence(stale: bool) -> None:
+    world, mirror = _alone()
+    told(mirror, epoch="e2", now=100.0)
+    if stale:
+        mirror.hear(Bookmark("e2.2", True), 100.0 + HOLD_DOWN, 0)
+    settle(world, mirror, 200.0 + HOLD_DOWN)
+    assert world.deleted == []
+
+
+def test_what_another_registry_lacks_counts_when_it_has_been_heard_for_so_long() -> None:
+    world, mirror = World(), Mirror("c1", "withdraw", HOLD_DOWN, 45.0)
+    told(mirror, cluster("c1"), cluster("c2"), ImportChanged(HELD))
+    settle(world, mirror)
+    told(mirror, cluster("c1"), cluster("c2"), epoch="e2", now=100.0)
+    settle(world, mirror, 200.0)
+    assert world.deleted == []
+    mirror.hear(Bookmark("e2.2"), 145.0, 0)
+    settle(world, mirror, 145.0)
+    assert world.local().service_import is None
+
+
+def test_what_another_registry_says_to_be_gone_is_gone_at_once() -> None:
+    world, mirror = World(), Mirror("c1", "withdraw", HOLD_DOWN, 45.0)
+    told(mirror, cluster("c1"), cluster("c2"), ImportChanged(HELD))
+    settle(world, mirror)
+    told(mirror, cluster("c1"), cluster("c2"), ImportChanged(HELD), epoch="e2", now=100.0)
+    mirror.hear(ImportGone(KEY, Gone.UNEXPORTED, "e2.2"), 101.0, 0)
+    settle(world, mirror, 101.0)
     assert world.local().service_import is None
 
 

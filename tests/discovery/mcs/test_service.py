@@ -53,9 +53,31 @@ async def test_a_reader_that_was_away_for_a_moment_is_told_what_it_missed() -> N
     told = await anext(watch)
     assert told == EndpointsChanged(endpoints("c1", HELLO, "s1", "10.0.0.3"), newest)
     await watch.aclose()
-    registry.require_visible(newest)
-    with pytest.raises(Refused):
-        registry.require_visible("e0.1")
+    await registry.wait_visible(newest)
+    with pytest.raises(Refused, match="cannot be seen"):
+        await registry.wait_visible("e0.1")
+
+
+async def test_a_reader_waits_for_a_revision_that_is_about_to_come() -> None:
+    clock = VirtualClock()
+    registry = service(clock, MemoryStore(durable=True))
+    await registry.open()
+    member = Member(registry, "c1")
+    await member.join(export(), endpoints())
+    soon = f"e1.{registry.board.counter + 1}"
+    waiting = asyncio.create_task(registry.wait_visible(soon))
+    await clock.advance(1.9)
+    assert not waiting.done()
+    assert await member.put(endpoints("c1", HELLO, "s1", "10.0.0.2")) == soon
+    await clock.advance(0.1)
+    await asyncio.wait_for(waiting, 1)
+    late = asyncio.create_task(registry.wait_visible("e1.1000"))
+    await clock.advance(1.9)
+    assert not late.done()
+    await clock.advance(0.2)
+    with pytest.raises(Refused) as caught:
+        await asyncio.wait_for(late, 1)
+    assert caught.value.reason is Reason.TIMEOUT
 
 
 async def test_an_old_write_that_arrives_late_changes_nothing() -> None:

@@ -28,6 +28,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 WORDS = st.dictionaries(TEXT, TEXT, max_size=3).map(lambda found: tuple(sorted(found.items())))
 MOMENT = st.integers(0, 253_402_300_799_999)
 st.register_type_strategy(str, TEXT)
+# Ports and seconds: what the limits let in fits.
+st.register_type_strategy(int, st.integers(-(2**31), 2**31 - 1))
 TERMS = st.builds(Term, st.integers(0, 2**53), MOMENT)
 EXPORTS = st.builds(
     Export, exported_ms=MOMENT, labels=WORDS, annotations=WORDS, affinity_seconds=st.none() | st.integers(0, 90_000)
