@@ -78,13 +78,13 @@ class SliceFolder:
         }
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Ours without the variables that would configure the commands behind the tests' back."""
     ours = ("GLOBAL_INGRESS_", "GLOBAL_DISCOVERY_", "MCS_", "OTEL_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
-def _answers(url: str, child: Child) -> bool:
+def answers(url: str, child: Child) -> bool:
     if not child.alive():
         raise RuntimeError(f"{child!r} ended while it was to start:\n{child.tail(40)}")
     try:
@@ -108,8 +108,8 @@ class Directory:
             self._children.forget(self.child)
         argv = [sys.executable, "-m", "discovery", "directory", "--pool-discovery", "files"]
         argv += ["--files", str(self._slices.folder), "--listen", f"127.0.0.1:{self.port}"]
-        child = self.child = self._children.start("discovery", argv, _environment())
-        wait_until(lambda: _answers(f"{self.url}/readyz", child), "discovery ready", READY_WITHIN_S)
+        child = self.child = self._children.start("discovery", argv, environment())
+        wait_until(lambda: answers(f"{self.url}/readyz", child), "discovery ready", READY_WITHIN_S)
 
     def pools(self) -> dict[str, Any]:
         table = httpx.get(f"{self.url}/pools", timeout=5).json()
@@ -148,8 +148,8 @@ class Ingress:
             "--admin",
             f"127.0.0.1:{self.admin_port}",
         ]
-        child = self.child = self._children.start(self.name, argv, _environment())
-        wait_until(lambda: _answers(f"{self.url}/readyz", child), f"{self.name} ready", READY_WITHIN_S)
+        child = self.child = self._children.start(self.name, argv, environment())
+        wait_until(lambda: answers(f"{self.url}/readyz", child), f"{self.name} ready", READY_WITHIN_S)
         self.wait_routable(pools)
 
     def metric(self, name: str) -> dict[tuple[str, ...], float]:

@@ -52,6 +52,15 @@ def test_what_is_committed_is_fresh() -> None:
     assert (checked.returncode, checked.stdout) == (0, "k8s/rendered: as rendered\n")
 
 
+def test_the_fleet_of_four_makes_a_folder_for_each_cluster_and_one_registry() -> None:
+    fleet = (ROOT / "examples" / "fleet-four.yaml").read_text()
+    config = (ROOT / "examples" / "ingress-minimal.yaml").read_text()
+    files = rendered(fleet, config, name="fleet-four.yaml", config_name="ingress-minimal.yaml", version="1")
+    assert {path.partition("/")[0] for path in files} == {"ohio", "oregon", "frankfurt", "tokyo", "bundle.json"}
+    assert [path for path in files if path.endswith("mcs-registry.yaml")] == ["ohio/mcs-registry.yaml"]
+    assert json.loads(files["bundle.json"])["warnings"] == []
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_what_the_chart_takes_from_the_declarations_is_fresh(file: str) -> None:
     """make render"""

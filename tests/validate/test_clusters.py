@@ -247,3 +247,12 @@ async def test_the_report_holds_what_the_clusters_said_and_names_what_was_deploy
     assert BUNDLE.sha256 in head["bundle"]
     assert head["Kubernetes"] == "ohio v1.34.0+fake"
     assert "materialization.diff" in to_html(report)
+
+
+async def test_a_part_that_does_not_run_is_not_passed_over(tmp_path: Path) -> None:
+    async with deployed() as fake:
+        for turn in (0, 1):
+            fake.delete("pods", NAMESPACE, f"global-discovery-{turn}")
+        found = (await judged(fake, tmp_path)).checks["conformance.access"]
+    assert found.verdict is Verdict.SKIPPED
+    assert "ohio: no pod of global-discovery was found" in found.reason

@@ -269,10 +269,13 @@ def check_access(evidence: Evidence) -> Check:
                 if answer.allowed != answer.question.wanted:
                     why = f" ({answer.reason})" if answer.reason else ""
                     seen.wrong.append(f"{one.cluster}: {answer.question.account} {word} {answer.question}{why}")
-            if not any(answer.question.wanted for answer in answers):
+            if evidence.task.bundle is None:
                 seen.unknown.append(f"{one.cluster}: where discovery should read is not known: {NO_BUNDLE}")
         if not isinstance(one.before.pods, Unknown):
-            seen.all_of(one, _unsafe(_ours(evidence, one.before.pods)))
+            ours = _ours(evidence, one.before.pods)
+            lacking = sorted({DISCOVERY, INGRESS} - {pod.part for pod in ours})
+            seen.unknown += [f"{one.cluster}: no pod of {part} was found" for part in lacking]
+            seen.all_of(one, _unsafe(ours))
 
     return in_every_cluster(blank, evidence, look, "{seen.asked} answers, all as they should be")
 

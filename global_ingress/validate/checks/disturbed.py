@@ -176,7 +176,12 @@ def check_departure(evidence: Evidence) -> Check:
     )
     seen = evidence.departures
     if not seen:
-        return blank
+        why = "there was no stable inventory to leave a stream of"
+        return (
+            replace(blank, reason=why)
+            if evidence.task.admins and stable(evidence.task, evidence.readings) is None
+            else blank
+        )
     wrong = []
     for one in seen:
         if not one.left:
