@@ -10,7 +10,7 @@ export UV_SYSTEM_CERTS ?= 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts ci bench compiled test-compiled e2e-local fuzz docs lock clean soak render image
+.PHONY: help demo test check lint types contracts ci bench bench-smoke compiled test-compiled e2e-local fuzz docs lock clean soak render image
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,6 +49,7 @@ contracts: $(VENV)/.ok
 ci: check  ## everything: check, demo, bench and fuzz in short, the image, then all tests and those on real frontends
 	$(MAKE) demo
 	$(MAKE) bench BENCH_ARGS=--quick
+	$(MAKE) bench-smoke
 	$(MAKE) fuzz FUZZ_ARGS=3
 	$(MAKE) image
 	$(MAKE) test-compiled
@@ -56,6 +57,9 @@ ci: check  ## everything: check, demo, bench and fuzz in short, the image, then 
 
 bench: $(VENV)/.ok  ## CPU per request and per chunk beside nginx and Envoy (BENCH_ARGS=--quick: shows that it works)
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-smoke: $(VENV)/.ok  ## fails when CPU against nginx is 15 % above tests/bench/smoke.json (BENCH_ARGS=--write)
+	$(BIN)/python -m tests.bench.smoke $(BENCH_ARGS)
 
 # A checkout of its own with the compiled wheel laid over it, and an environment that knows no other: so no test meets
 # the uncompiled source unseen. It is the wheel of `make image`.

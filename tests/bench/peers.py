@@ -29,6 +29,7 @@ class Ours(Peer):
 
     name = "ingress"
     workers = 1
+    python = Path(sys.executable)
 
     def version(self) -> str:
         if importlib.util.find_spec("global_ingress.cli") is None:
@@ -63,9 +64,22 @@ class Ours(Peer):
         path.write_text(json.dumps(config, indent=1) + "\n")  # JSON is YAML
         admin = machine.free_ports(1)[0]
         return [
-            *(sys.executable, "-m", "global_ingress", "serve", "--config", str(path)),
+            *(str(self.python), "-m", "global_ingress", "serve", "--config", str(path)),
             *("--listen", f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{admin}"),
         ]
+
+
+class OursCompiled(Ours):
+    """The same, compiled with mypyc, as the image has it."""
+
+    name = "ingress-compiled"
+    python = ROOT / ".venv-compiled" / "bin" / "python"
+
+    def version(self) -> str:
+        made = subprocess.run(["make", "-s", "compiled"], cwd=ROOT, capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise Unavailable(f"it cannot be compiled here: {(made.stderr or made.stdout).strip()[-500:]}")
+        return super().version()
 
 
 class OursTwice(Ours):
@@ -238,7 +252,7 @@ class EnvoyLogging(Envoy):
 
 
 PEERS: dict[str, type[Peer]] = {
-    peer.name: peer for peer in (Ours, Nginx, Envoy, Direct, OursTwice, NginxLogging, EnvoyLogging)
+    peer.name: peer for peer in (Ours, OursCompiled, Nginx, Envoy, Direct, OursTwice, NginxLogging, EnvoyLogging)
 }
-DEFAULT = ("ingress", "nginx", "envoy", "direct")
+DEFAULT = ("ingress", "ingress-compiled", "nginx", "envoy", "direct")
 FULL = (*DEFAULT, "ingress-2", "nginx+log", "envoy+log")
