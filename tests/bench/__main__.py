@@ -17,10 +17,11 @@ from typing import Annotated
 
 import typer
 
-from tests.bench import instruments, machine, report, rounds
+from tests.bench import instruments, machine, plots, report, rounds
 from tests.bench.peers import DEFAULT, FULL, PEERS, ROOT
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
+PLOT = ROOT / "docs" / "benchmarks.svg"
 
 
 def choose(only: str, full: bool) -> list[str]:
@@ -77,16 +78,18 @@ def describe() -> dict[str, str]:
 def publish(
     peers: dict[str, report.PeerReport], about: dict[str, str], options: dict[str, object], out: Path, write_docs: bool
 ) -> None:
-    """Table on stdout, everything in report.json, the table in the document if asked for."""
+    """Table on stdout, everything in report.json, bars in report.svg; table and bars in the document if asked for."""
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     report.add_differences(peers)
     text = report.section(peers, "ingress", about, options, date)
     told = report.as_json(peers, "ingress", about, options, date)
     (out / "report.json").write_text(json.dumps(told, indent=1) + "\n")
     typer.echo(f"\n{text}\n\nevery sample: {out / 'report.json'}")
+    (out / "report.svg").write_text(drawn := plots.svg(peers, "ingress"))
     if write_docs:
-        DOCUMENT.write_text(report.replace_section(DOCUMENT.read_text(), text))
-        typer.echo(f"written: {DOCUMENT}")
+        DOCUMENT.write_text(report.replace_section(DOCUMENT.read_text(), f"{text}\n\n![The same as bars]({PLOT.name})"))
+        PLOT.write_text(drawn)
+        typer.echo(f"written: {DOCUMENT} and {PLOT}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The peers: the ingress, and the proxies it is measured beside.
 
 Owns: their configuration (one worker or thread each, the same four mock frontends, round robin, answers passed on as
-they come) and where their binaries come from: nginx from the distribution, Envoy from a wheel in .venv-envoy.
+they come) and where their binaries come from: nginx and HAProxy from the distribution, Envoy from a wheel in
+.venv-envoy.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Ours(Peer):
 
     name = "ingress"
     workers = 1
+    python = Path(sys.executable)
 
     def version(self) -> str:
         if importlib.util.find_spec("global_ingress.cli") is None:
@@ -63,9 +65,22 @@ class Ours(Peer):
         path.write_text(json.dumps(config, indent=1) + "\n")  # JSON is YAML
         admin = machine.free_ports(1)[0]
         return [
-            *(sys.executable, "-m", "global_ingress", "serve", "--config", str(path)),
+            *(str(self.python), "-m", "global_ingress", "serve", "--config", str(path)),
             *("--listen", f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{admin}"),
         ]
+
+
+class OursCompiled(Ours):
+    """The same, compiled with mypyc, as the image has it."""
+
+    name = "ingress-compiled"
+    python = ROOT / ".venv-compiled" / "bin" / "python"
+
+    def version(self) -> str:
+        made = subprocess.run(["make", "-s", "compiled"], cwd=ROOT, capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise Unavailable(f"it cannot be compiled here: {(made.stderr or made.stdout).strip()[-500:]}")
+        return super().version()
 
 
 class OursTwice(Ours):
@@ -134,6 +149,43 @@ http {{
 class NginxLogging(Nginx):
     name = "nginx+log"
     access_log = True
+
+
+class Haproxy(Peer):
+    """HAProxy as packaged, one thread; `http-no-delay` since it would gather events otherwise."""
+
+    name = "haproxy"
+
+    def binary(self) -> str:
+        found = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
+        if found is None:
+            raise Unavailable("haproxy is not installed: apt-get install haproxy")
+        return found
+
+    def version(self) -> str:
+        run = subprocess.run([self.binary(), "-v"], capture_output=True, text=True, check=True)
+        return run.stdout.split()[2].partition("-")[0]
+
+    def command(self) -> list[str]:
+        members = "\n".join(f"  server s{n} 127.0.0.1:{port}" for n, port in enumerate(self.frontends))
+        path = self.home / "haproxy.cfg"
+        path.write_text(f"""\
+global
+  nbthread 1
+  maxconn 4000
+defaults
+  mode http
+  option http-no-delay
+  timeout connect 5s
+  timeout client 120s
+  timeout server 300s
+listen data
+  bind 127.0.0.1:{self.port} backlog 4096
+  balance roundrobin
+  http-reuse always
+{members}
+""")
+        return [self.binary(), "-db", "-f", str(path)]
 
 
 class Envoy(Peer):
@@ -238,7 +290,8 @@ class EnvoyLogging(Envoy):
 
 
 PEERS: dict[str, type[Peer]] = {
-    peer.name: peer for peer in (Ours, Nginx, Envoy, Direct, OursTwice, NginxLogging, EnvoyLogging)
+    peer.name: peer
+    for peer in (Ours, OursCompiled, Nginx, Haproxy, Envoy, Direct, OursTwice, NginxLogging, EnvoyLogging)
 }
-DEFAULT = ("ingress", "nginx", "envoy", "direct")
+DEFAULT = ("ingress", "ingress-compiled", "nginx", "haproxy", "envoy", "direct")
 FULL = (*DEFAULT, "ingress-2", "nginx+log", "envoy+log")

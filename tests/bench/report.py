@@ -14,6 +14,7 @@ BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
 BUSY_PERCENT = 10
 REFERENCES = ("nginx", "envoy")
+COMPILED = "-compiled"  # the peer of this suffix is the subject in its other form
 
 
 @dataclass(frozen=True)
@@ -100,15 +101,16 @@ def _cell(summary: Summary | None, digits: int) -> str:
 
 
 def rows(peers: Mapping[str, PeerReport], subject: str) -> list[list[str]]:
-    """Header and one row per measured figure; ratios are the subject's."""
+    """Header and one row per measured figure; ratios are the subject's, and those of its compiled form."""
     shown = [name for name, peer in peers.items() if peer.samples]
-    references = [name for name in REFERENCES if name in shown and subject in shown and name != subject]
-    table = [["figure", *shown, *(f"{subject} / {name}" for name in references)]]
+    subjects = [name for name in (subject, subject + COMPILED) if name in shown]
+    pairs = [(one, name) for one in subjects for name in REFERENCES if name in shown and name != one]
+    table = [["figure", *shown, *(f"{one} / {name}" for one, name in pairs)]]
     for figure in FIGURES:
         cells = [_cell(peers[name].summary(figure.key), figure.digits) for name in shown]
         if all(cell == "-" for cell in cells):
             continue
-        ratios = [ratio(peers, figure.key, subject, name) if figure.ratio else None for name in references]
+        ratios = [ratio(peers, figure.key, one, name) if figure.ratio else None for one, name in pairs]
         table.append([figure.title, *cells, *("-" if value is None else f"{value:.2f}" for value in ratios)])
     return table
 

@@ -44,7 +44,7 @@ def test_an_unknown_peer_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["nginx", "envoy"])
+@pytest.mark.parametrize("name", ["nginx", "haproxy", "envoy"])
 def test_a_real_proxy_passes_the_checks(name: str, tmp_path: Path, programs: Programs) -> None:
     if name == "envoy" and not (ENVOY_VENV / ".ok").exists():
         pytest.skip("envoy is not installed: make bench installs it into .venv-envoy")

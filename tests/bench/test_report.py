@@ -29,6 +29,13 @@ def test_the_table_shows_median_range_and_ratio_of_medians() -> None:
     ]
 
 
+def test_the_compiled_form_has_ratios_of_its_own() -> None:
+    compiled = {"ingress-compiled": PeerReport("1.0", samples=[{"unary_cpu_32": 15.0}])}
+    header, row = report.rows(peers() | compiled, "ingress")
+    assert header[-2:] == ["ingress / nginx", "ingress-compiled / nginx"]
+    assert row[-2:] == ["1.50", "1.25"]
+
+
 def test_the_section_names_what_was_not_measured() -> None:
     text = report.section(peers(), "ingress", ABOUT, OPTIONS, "2026-01-02")
     assert text.startswith("2026-01-02; cores 2; rounds 3. ingress 1.0, nginx 1.22.")

@@ -81,8 +81,8 @@ def test_names_and_digests_are_given_once() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("rate", "100"), ("rate", "0/1m"), ("rate", "5/0s"), ("rate", "1001/1ms"), ("concurrent", "0"), ("expires", "tomorrow"),
-        ("expires", "2027-01-31T12:00:00"), ("expires", "2027-02-30"), ("models", "[]"),
+        ("rate", "100"), ("rate", "0/1m"), ("rate", "5/0s"), ("rate", "1001/1ms"), ("concurrent", "0"),
+        ("expires", "tomorrow"), ("expires", "2027-01-31T12:00:00"), ("expires", "2027-02-30"), ("models", "[]"),
     ],
 )  # fmt: skip
 def test_what_is_no_limit_is_a_fault(field: str, value: str) -> None:
