@@ -53,6 +53,8 @@ class Writing:
         self._ttl_ms = ttl_ms
         self._show = show
         self._pending: dict[str, dict[ItemKey, Item]] = {}
+        self._unsure: set[str] = set()
+        """Clusters of which the store may hold a write that it never answered."""
 
     def __repr__(self) -> str:
         return f"<Writing {sum(map(len, self._pending.values()))} pending>"
@@ -138,6 +140,10 @@ class Writing:
 
     async def renew(self, stamp: Stamp) -> int:
         """The ttl that begins now."""
+
+        if self._following.is_astray(stamp.session.cluster):
+            # Something that was told is not in what is recorded, and nobody may tell it again: all of it is wanted.
+            raise Refused(Reason.NOT_FOUND, f"the items of {stamp.session.cluster} do not add up: register again")
 
         def step(record: ClusterRecord | None) -> ClusterRecord:
             return sessions.renewed(sessions.checked(record, stamp), stamp, self._now_ms(), self._ttl_ms)
@@ -233,6 +239,7 @@ class Writing:
         try:
             done = await self._store.write(item)
         except StoreAway as error:
+            self._unsure.add(cluster)
             raise _away(error) from error
         except Fenced as error:
             raise Refused(Reason.STALE_SESSION, str(error)) from error
@@ -255,7 +262,7 @@ class Writing:
         async def change(record: ClusterRecord | None) -> Whole:
             present = sessions.checked(record, stamp)
             known = knowledge.clusters.get(cluster)
-            if known is None or known.behind or known.told.content != present.content:
+            if known is None or unsure or known.behind or known.told.content != present.content:
                 fresh = await self._following.read_again(present)
                 return sessions.changed(present, fresh.digest(present.floor)), fresh
             for item in batch.values():
@@ -264,7 +271,14 @@ class Writing:
                     knowledge.take_item(item)
             return sessions.changed(present, known.digest(present.floor)), None
 
-        await self._swap_locked(cluster, change)
+        unsure = cluster in self._unsure
+        self._unsure.discard(cluster)
+        try:
+            await self._swap_locked(cluster, change)
+        except Refused:
+            if unsure:
+                self._unsure.add(cluster)
+            raise
         for key, item in batch.items():
             if self._pending[cluster].get(key) is item:
                 del self._pending[cluster][key]

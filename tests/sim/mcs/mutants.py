@@ -13,6 +13,7 @@ from typing import Any
 from discovery.kube import election
 from discovery.mcs import board, knowledge, leases, sessions, store_memory
 from discovery.mcs.controller import exporting, importing, mirror
+from discovery.mcs.controller.changes import DropExport
 from discovery.mcs.model import SnapshotBegin, SnapshotEnd, Sync
 from discovery.mcs.store import ClusterRecord, Item, Outcome
 from discovery.testing import regions
@@ -90,7 +91,7 @@ def _keeps_the_floor(right: Any) -> Any:
 
 def _withdraws_nothing(right: Any) -> Any:
     def ended(*args: Any, **kwargs: Any) -> Any:
-        return [one for one in right(*args, **kwargs) if not isinstance(one, exporting.DropExport)]
+        return [one for one in right(*args, **kwargs) if not isinstance(one, DropExport)]
 
     return ended
 
@@ -122,7 +123,6 @@ def _takes_any_lease(right: Any) -> Any:
 
 def _same_rev_is_same_items(right: Any) -> Any:
     return property(lambda self: self.rev)
-
 
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -104,7 +104,7 @@ class Process:
         self.me = f"{self.member.id}-{self.index}_{self.life}"
         controller = Controller(
             self.member.settings,
-            lambda _, __: contextlib.nullcontext(Line(self.world, self)),  # type: ignore[arg-type]
+            lambda _, __: contextlib.nullcontext(Line(self.world, self)),
             digest,
             self.world.clock(self.ahead, self.running),
             self.world.chance.random,
