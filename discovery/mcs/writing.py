@@ -219,7 +219,17 @@ class Writing:
         return await self._write(stamp, ItemKey(export.service), export)
 
     async def delete_export(self, stamp: Stamp, service: ServiceKey) -> str:
+        """And what it had: its slices would come back with the next export of this name."""
         checks.service(service)
+        cluster = stamp.session.cluster
+        sessions.checked(await self._stored(cluster), stamp)
+        try:
+            items = (await self._store.partition(cluster)).items
+        except StoreAway as error:
+            raise _away(error) from error
+        for one in items:
+            if one.key.service == service and one.key.slice and one.value is not None:
+                await self._keep(Item(cluster, one.key, mark_of(stamp), None))
         return await self._write(stamp, ItemKey(service), None)
 
     async def put_endpoints(self, stamp: Stamp, endpoints: EndpointSet) -> str:
@@ -236,22 +246,28 @@ class Writing:
         cluster = stamp.session.cluster
         sessions.checked(await self._stored(cluster), stamp)
         item = Item(cluster, key, mark_of(stamp), value)
+        if not await self._keep(item):
+            return self._show()
+        async with self._following.lock(cluster):
+            if self._pending[cluster].get(key) is item:
+                await self._commit(stamp)
+            return self._show()
+
+    async def _keep(self, item: Item) -> bool:
+        """Into the store, and to be recorded by the next commit; False when something newer stands there."""
         try:
             done = await self._store.write(item)
         except StoreAway as error:
-            self._unsure.add(cluster)
+            self._unsure.add(item.cluster)
             raise _away(error) from error
         except Fenced as error:
             raise Refused(Reason.STALE_SESSION, str(error)) from error
         except ValueError as error:
             raise Refused(Reason.TOO_LARGE, str(error)) from error
         if done is Outcome.SUPERSEDED:
-            return self._show()
-        self._pending.setdefault(cluster, {})[key] = item
-        async with self._following.lock(cluster):
-            if self._pending[cluster].get(key) is item:
-                await self._commit(stamp)
-            return self._show()
+            return False
+        self._pending.setdefault(item.cluster, {})[item.key] = item
+        return True
 
     async def _commit(self, stamp: Stamp) -> None:
         """Record that items have changed: one write for all that were written meanwhile. Hold the lock."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from discovery.mcs.registry import Refused
 from tests.sim.mcs.loop import VirtualLoop
-from tests.sim.mcs.processes import HOLD_DOWN, Process
+from tests.sim.mcs.processes import HOLD_DOWN, SETTLE, Process
 from tests.sim.mcs.replicas import RULES
 from tests.sim.mcs.world import Fault, Kind, Standing, World
 
@@ -86,7 +86,8 @@ async def _converge(world: World) -> None:
             raise Fault(f"after trouble ends all clusters converge: {PATIENCE_S:g} s later, {wrong}")
         await asyncio.sleep(2.0)
     world.note("all is as it should be")
-    await asyncio.sleep(15.0)
+    # A session begins anew with the next renewal; another registry's silence counts after the settling time.
+    await asyncio.sleep(SETTLE + 15.0)
     begun, told = world.now, _counters(world)
     await asyncio.sleep(QUIET_S)
     if world.broken:
