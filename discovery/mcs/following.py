@@ -60,6 +60,11 @@ class Following:
         """Records and items that were not understood when they were last read."""
         return self._unreadable_records + sum(self._unreadable.values())
 
+    def is_astray(self, cluster: str) -> bool:
+        """Its items have not added up to its digest for longer than any of them can be on the way."""
+        late = self._late.get(cluster)
+        return late is not None and late.counted
+
     def mono_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
@@ -108,7 +113,9 @@ class Following:
                     return
             else:
                 record = seen
-            is_new = known is None or known.told.content != record.content or known.told.incarnation > record.incarnation
+            is_new = (
+                known is None or known.told.content != record.content or known.told.incarnation > record.incarnation
+            )
             if record.removed is not None or not (is_new or everything):
                 if record.removed is not None:
                     self._late.pop(seen.id, None)

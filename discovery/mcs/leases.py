@@ -2,9 +2,9 @@
 
 Pure: moments are arguments. A lease ends when this replica has seen no renewal for its ttl and the grace, on its own
 clock that never goes back; the wall clock counts only for a lease that is seen for the first time and seems to have
-ended long ago, so a clock that is wrong by a minute, or set, ends no lease that is renewed (C30, C31). When the fault is likely ours, nobody lapses for one more ttl:
-after the store was away (C33), when all have lapsed when we begin, and when more than half of more than two fall silent
-together (C34).
+ended long ago, so a clock that is wrong by a minute, or set, ends no lease too early (C30, C31). When the fault is
+likely ours, nobody lapses for one more ttl: after the store was away (C33), when all have lapsed when we begin, and
+when more than half of more than two fall silent together (C34).
 """
 
 from __future__ import annotations

@@ -53,6 +53,8 @@ class Writing:
         self._ttl_ms = ttl_ms
         self._show = show
         self._pending: dict[str, dict[ItemKey, Item]] = {}
+        self._unsure: set[str] = set()
+        """Clusters of which the store may hold a write that it never answered."""
 
     def __repr__(self) -> str:
         return f"<Writing {sum(map(len, self._pending.values()))} pending>"
@@ -143,6 +145,10 @@ class Writing:
     async def renew(self, stamp: Stamp) -> int:
         """The ttl that begins now."""
 
+        if self._following.is_astray(stamp.session.cluster):
+            # Something that was told is not in what is recorded, and nobody may tell it again: all of it is wanted.
+            raise Refused(Reason.NOT_FOUND, f"the items of {stamp.session.cluster} do not add up: register again")
+
         def step(record: ClusterRecord | None) -> ClusterRecord:
             return sessions.renewed(sessions.checked(record, stamp), stamp, self._now_ms(), self._ttl_ms)
 
@@ -217,7 +223,17 @@ class Writing:
         return await self._write(stamp, ItemKey(export.service), export)
 
     async def delete_export(self, stamp: Stamp, service: ServiceKey) -> str:
+        """And what it had: its slices would come back with the next export of this name."""
         checks.service(service)
+        cluster = stamp.session.cluster
+        sessions.checked(await self._stored(cluster), stamp)
+        try:
+            items = (await self._store.partition(cluster)).items
+        except StoreAway as error:
+            raise self._away(error) from error
+        for one in items:
+            if one.key.service == service and one.key.slice and one.value is not None:
+                await self._keep(Item(cluster, one.key, mark_of(stamp), None))
         return await self._write(stamp, ItemKey(service), None)
 
     async def put_endpoints(self, stamp: Stamp, endpoints: EndpointSet) -> str:
@@ -234,21 +250,28 @@ class Writing:
         cluster = stamp.session.cluster
         sessions.checked(await self._stored(cluster), stamp)
         item = Item(cluster, key, mark_of(stamp), value)
+        if not await self._keep(item):
+            return self._show()
+        async with self._following.lock(cluster):
+            if self._pending[cluster].get(key) is item:
+                await self._commit(stamp)
+            return self._show()
+
+    async def _keep(self, item: Item) -> bool:
+        """Into the store, and to be recorded by the next commit; False when something newer stands there."""
         try:
             done = await self._store.write(item)
         except StoreAway as error:
+            self._unsure.add(item.cluster)
             raise self._away(error) from error
         except Fenced as error:
             raise Refused(Reason.STALE_SESSION, str(error)) from error
         except ValueError as error:
             raise Refused(Reason.TOO_LARGE, str(error)) from error
         if done is Outcome.SUPERSEDED:
-            return self._show()
-        self._pending.setdefault(cluster, {})[key] = item
-        async with self._following.lock(cluster):
-            if self._pending[cluster].get(key) is item:
-                await self._commit(stamp)
-            return self._show()
+            return False
+        self._pending.setdefault(item.cluster, {})[item.key] = item
+        return True
 
     async def _commit(self, stamp: Stamp) -> None:
         """Record that items have changed: one write for all that were written meanwhile. Hold the lock."""
@@ -259,7 +282,7 @@ class Writing:
         async def change(record: ClusterRecord | None) -> Whole:
             present = sessions.checked(record, stamp)
             known = knowledge.clusters.get(cluster)
-            if known is None or known.behind or known.told.content != present.content:
+            if known is None or unsure or known.behind or known.told.content != present.content:
                 fresh = await self._following.read_again(present)
                 return sessions.changed(present, fresh.digest(present.floor)), fresh
             for item in batch.values():
@@ -268,7 +291,14 @@ class Writing:
                     knowledge.take_item(item)
             return sessions.changed(present, known.digest(present.floor)), None
 
-        await self._swap_locked(cluster, change)
+        unsure = cluster in self._unsure
+        self._unsure.discard(cluster)
+        try:
+            await self._swap_locked(cluster, change)
+        except Refused:
+            if unsure:
+                self._unsure.add(cluster)
+            raise
         for key, item in batch.items():
             if self._pending[cluster].get(key) is item:
                 del self._pending[cluster][key]

@@ -147,9 +147,7 @@ class Controller:
             lambda: identity(writer, self._settings.cluster_id, self._settings.clusterset)
         )
         settings, clock, chance = self._settings, self._clock, self._chance
-        self.cluster = Cluster(
-            writer, self._clients, version, settings.namespace, clock, chance, self._written
-        )
+        self.cluster = Cluster(writer, self._clients, version, settings.namespace, clock, chance, self._written)
         mirror = Mirror(self.identity.cluster, settings.stale_endpoints, settings.hold_down, settings.settle)
         self.importer = Importer(
             registry,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery.mcs.leases import GRACE_MS, Leases
+from discovery.mcs.leases import GRACE_MS, SKEW_MS, Leases
 from discovery.mcs.model import Term
 from discovery.mcs.store import ClusterRecord
 
@@ -32,6 +32,15 @@ def test_who_is_silent_lapses_at_the_moment_that_was_foretold(late: int) -> None
     assert due == TTL + GRACE_MS + 1
     assert leases.judge([RECORD], due - 1, due - 1).lapsed == {}
     assert leases.judge([RECORD], due + late, due + late).lapsed == {"c1": TTL}
+
+
+@given(st.integers(0, SKEW_MS), st.integers(0, TTL + GRACE_MS))
+def test_a_clock_that_is_ahead_ends_no_lease_that_is_seen_for_the_first_time(ahead: int, after: int) -> None:
+    leases = Leases()
+    leases.judge([replace(RECORD, id="c2", renewed_ms=ahead)], ahead, 0)
+    both = [RECORD, replace(RECORD, id="c2", renewed_ms=ahead, seq=1)]
+    assert leases.judge(both, ahead, 0).lapsed == {}
+    assert leases.judge(both, ahead + after, after).lapsed == {}
 
 
 def test_all_lapsed_at_the_beginning_are_given_a_ttl_once() -> None:

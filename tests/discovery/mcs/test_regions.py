@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from discovery.kit.testing import VirtualClock
 from discovery.mcs.model import EndpointSet, Export
 from discovery.mcs.service import RegistryService
-from discovery.mcs.store import StoreAway
+from discovery.mcs.store import Mark, StoreAway
 from discovery.testing.regions import Regions
 from tests.discovery.mcs.keeping import endpoints, export, item, record
 from tests.discovery.mcs.making import Member
@@ -98,3 +99,22 @@ async def test_the_later_write_wins_and_a_region_that_is_away_says_so() -> None:
     await regions.second.write(item(export(number=3), 2))
     now[0] = 99.0
     assert regions.deliver() == 0
+
+
+async def test_a_record_of_the_same_rev_may_be_about_other_items() -> None:
+    """Two regions that have not heard of each other count up to the same number."""
+    world = World(1)
+    await world.first.open()
+    await world.second.open()
+    member = Member(world.first, "c1")
+    await member.join(export(), endpoints())
+    await world.pass_time(8)
+    before = await shown(world.second)
+    known = world.second.board.knowledge.clusters["c1"]
+    newer = replace(
+        known.record, floor=Mark(known.record.incarnation + 1, 1), digest="f" * 32, version=known.record.version + 1
+    )
+    await world.regions.second.save(newer, known.record.version)
+    await world.second.step()
+    assert world.second.board.knowledge.clusters["c1"].behind
+    assert await shown(world.second) == before != {}

@@ -52,10 +52,10 @@ class Stream:
     lag: Callable[[], float]
     loop: VirtualLoop
     last: float = 0.0
-    waiting: asyncio.Queue[bytes | None | Exception] = field(default_factory=asyncio.Queue)
+    waiting: asyncio.Queue[bytes | Exception | None] = field(default_factory=asyncio.Queue)
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
 
-    def send(self, line: bytes | None | Exception) -> None:
+    def send(self, line: bytes | Exception | None) -> None:
         """Later, but never before what was sent before."""
         # Timers of one moment run in no order.
         self.last = max(self.last + 1e-6, self.loop.time() + self.lag())
@@ -126,8 +126,17 @@ class Api:
             for owned in list(things.values()):
                 owners = owned["metadata"].get("ownerReferences") or ()
                 if any(one["uid"] == live["metadata"]["uid"] for one in owners):
-                    place = (other, owned["metadata"]["namespace"], owned["metadata"]["name"])
-                    self._loop.call_later(self._chance.uniform(0.01, 2), self.remove, *place)
+                    self._collect_later(other, owned)
+
+    def _collect_later(self, resource: str, thing: Object) -> None:
+        metadata = thing["metadata"]
+
+        def collect() -> None:
+            live = self.get(resource, metadata["namespace"], metadata["name"])
+            if live is not None and live["metadata"]["uid"] == metadata["uid"]:
+                self.remove(resource, metadata["namespace"], metadata["name"])
+
+        self._loop.call_later(self._chance.uniform(0.01, 2), collect)
 
     def cut_watches(self, error: Exception) -> None:
         for stream in list(self._streams):
@@ -171,7 +180,7 @@ class Api:
         self._happened(resource, "ADDED" if live is None else "MODIFIED", new, stored=True)
         owners = {one["uid"] for one in new["metadata"].get("ownerReferences") or ()}
         if live is None and owners and not owners & self._living():
-            self._loop.call_later(self._chance.uniform(0.01, 2), self.remove, resource, *where)
+            self._collect_later(resource, new)
         return new
 
     def _living(self) -> set[str]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from discovery.kube import election
 from discovery.mcs import board, knowledge, leases, sessions, store_memory
-from discovery.mcs.controller import exporting, importing, mirror
-from discovery.mcs.model import SnapshotBegin, SnapshotEnd, Sync
+from discovery.mcs.controller import importing, mirror
+from discovery.mcs.model import SnapshotBegin, SnapshotEnd
 from discovery.mcs.store import ClusterRecord, Item, Outcome
 from discovery.testing import regions
 from tests.sim.mcs.world import Kind
@@ -44,10 +44,6 @@ def _always(value: Any) -> Callable[[Any], Any]:
 
 def _lacks_it(right: Any) -> Any:
     return lambda self, service, sources, now: service not in self.imports
-
-
-def _registered_complete(right: Callable[..., ClusterRecord]) -> Callable[..., ClusterRecord]:
-    return lambda *args, **kwargs: replace(right(*args, **kwargs), sync=Sync.COMPLETE)
 
 
 def _forgets_tombstones(right: Callable[..., Outcome]) -> Callable[..., Outcome]:
@@ -88,13 +84,6 @@ def _keeps_the_floor(right: Any) -> Any:
     return lambda record, stamp, found: replace(right(record, stamp, found), floor=record.floor)
 
 
-def _withdraws_nothing(right: Any) -> Any:
-    def ended(*args: Any, **kwargs: Any) -> Any:
-        return [one for one in right(*args, **kwargs) if not isinstance(one, exporting.DropExport)]
-
-    return ended
-
-
 def _stays_in_the_first_epoch(right: Any) -> Any:
     def swap(self: Any, end: SnapshotEnd, now: float, date_ms: int) -> Any:
         if self._begun is not None and self.epoch:
@@ -120,17 +109,10 @@ def _takes_any_lease(right: Any) -> Any:
     return wish
 
 
-def _same_rev_is_same_items(right: Any) -> Any:
-    return property(lambda self: self.rev)
-
-
-
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("what is not told is gone", "memory", mirror.Mirror, "import_is_gone", _lacks_it),
     Mutant("another registry's word counts at once", "regions", mirror.Mirror, "_is_vouched", _always(True)),
-    Mutant("who exports is not remembered on the import", "memory", importing, "sources_of", _always(frozenset())),
     Mutant("a new epoch is taken for the old one", "memory", mirror.Mirror, "_swap", _stays_in_the_first_epoch),
-    Mutant("the sync barrier is skipped", "memory", sessions, "registered", _registered_complete),
     Mutant("a sync drops nothing", "shared", sessions, "completed", _keeps_the_floor),
     Mutant("deletions are forgotten", "shared", store_memory, "outcome", _forgets_tombstones),
     Mutant("the fence does not look at the session", "shared", sessions, "checked", _checks_no_term),
@@ -138,8 +120,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("leases are judged by the wall clock", "shared", leases.Leases, "_see", _by_the_wall_clock),
     Mutant("replication is applied in any order", "regions", regions.Region, "arrive", _arrives_in_any_order),
     Mutant("what does not add up is shown", "regions", knowledge.Known, "digest", _shows_what_does_not_add_up),
-    Mutant("one rev, one content", "regions", ClusterRecord, "content", _same_rev_is_same_items),
-    Mutant("the finalizer goes without the withdrawal", "shared", exporting, "_ended", _withdraws_nothing),
     Mutant("what is there is written again", "shared", importing, "fits", _always(False)),
     Mutant("a lease is taken while it stands", "shared", election.Election, "wish", _takes_any_lease),
 )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 HOLD_DOWN = 120.0
 BRAKE_WAIT = 30.0
+SETTLE = 45.0
 LEASE = ("mcs", "mcs-controller.dynamo.nvidia.com")
 
 
@@ -44,7 +45,7 @@ def settings(cluster: str, stale: str, *, elect: bool) -> Settings:
             "export_label": labels.MCS_EXPORT,
             "unexport_timeout": "60s",
             "hold_down": f"{HOLD_DOWN:g}s",
-            "settle": "45s",
+            "settle": f"{SETTLE:g}s",
             "brake_wait": f"{BRAKE_WAIT:g}s",
             "max_delete_ratio": 0.3,
             "stale_endpoints": stale,
@@ -104,7 +105,7 @@ class Process:
         self.me = f"{self.member.id}-{self.index}_{self.life}"
         controller = Controller(
             self.member.settings,
-            lambda _, __: contextlib.nullcontext(Line(self.world, self)),  # type: ignore[arg-type]
+            lambda _, __: contextlib.nullcontext(Line(self.world, self)),
             digest,
             self.world.clock(self.ahead, self.running),
             self.world.chance.random,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from discovery.mcs.registry import Refused
 from tests.sim.mcs.loop import VirtualLoop
-from tests.sim.mcs.processes import HOLD_DOWN, Process
+from tests.sim.mcs.processes import HOLD_DOWN, SETTLE, Process
 from tests.sim.mcs.replicas import RULES
 from tests.sim.mcs.world import Fault, Kind, Standing, World
 
@@ -52,9 +52,10 @@ def _end(loop: VirtualLoop) -> None:
 
 async def _run(loop: VirtualLoop, seed: int, kind: Kind | None) -> Outcome:
     chance = random.Random(seed)
-    kind = kind or chance.choice(KINDS)
-    world = World(loop, seed, kind, elect=chance.random() < 0.4, clusters=chance.choice([2, 2, 3]))
-    world.note(f"{kind}, {len(world.members)} clusters, {world.stale}, lossy {world.lossy}, lag {world.lag}")
+    drawn: Kind = chance.choice(KINDS)
+    chosen = kind or drawn
+    world = World(loop, seed, chosen, elect=chance.random() < 0.4, clusters=chance.choice([2, 2, 3]))
+    world.note(f"{chosen}, {len(world.members)} clusters, {world.stale}, lossy {world.lossy}, lag {world.lag}")
     steps = 0
     try:
         world.start()
@@ -73,7 +74,7 @@ async def _run(loop: VirtualLoop, seed: int, kind: Kind | None) -> Outcome:
     finally:
         await world.stop()
     deletions = sum(what.startswith("DELETE") for _, _, what in world.writes)
-    return Outcome(seed, kind, world.now, steps, deletions, tuple(world.notes))
+    return Outcome(seed, chosen, world.now, steps, deletions, tuple(world.notes))
 
 
 async def _converge(world: World) -> None:
@@ -85,7 +86,8 @@ async def _converge(world: World) -> None:
             raise Fault(f"after trouble ends all clusters converge: {PATIENCE_S:g} s later, {wrong}")
         await asyncio.sleep(2.0)
     world.note("all is as it should be")
-    await asyncio.sleep(15.0)
+    # A session begins anew with the next renewal; another registry's silence counts after the settling time.
+    await asyncio.sleep(SETTLE + 15.0)
     begun, told = world.now, _counters(world)
     await asyncio.sleep(QUIET_S)
     if world.broken:
