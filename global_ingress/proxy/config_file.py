@@ -62,6 +62,7 @@ class ConfigFile:
         self._check = check
         self._digest = b""
         self._busy = asyncio.Lock()
+        self._lacking: tuple[str, ...] = ()
         self.settings: Settings | None = None
         self.counted: dict[str, int] = {}
         self.readings: deque[Reading] = deque(maxlen=20)
@@ -69,6 +70,7 @@ class ConfigFile:
     def read(self) -> Settings:
         """The settings at the start. Raises OSError, SettingsFault."""
         self.settings = self._made(self._content())
+        self._check(self.settings)
         return self.settings
 
     async def watch(self, apply: Callable[[Settings], None]) -> None:
@@ -98,12 +100,35 @@ class ConfigFile:
             if same and not asked:
                 return
             self._digest = digest
+            await self._use(content, apply)
+
+    async def again(self, apply: Callable[[Settings], None]) -> None:
+        """Try settings again that were refused only for what they name beside them: that may have come by now."""
+        if self._lacking:
+            async with self._busy:
+                try:
+                    content = await asyncio.to_thread(self._content, note=False)
+                except OSError:
+                    return  # whoever watches says so
+                if hashlib.sha256(content).digest() == self._digest:
+                    await self._use(content, apply, told=self._lacking)
+
+    async def _use(self, content: bytes, apply: Callable[[Settings], None], told: tuple[str, ...] = ()) -> None:
+        """`told`: faults that need not be told again."""
+        self._lacking = ()
+        try:
+            made = await asyncio.to_thread(self._made, content)
             try:
-                made = await asyncio.to_thread(self._made, content)
+                await asyncio.to_thread(self._check, made)
             except SettingsFault as error:
-                self._refuse(tuple(map(str, error.faults)))
-                return
-            self._take(made, apply)
+                self._lacking = tuple(map(str, error.faults))
+                raise
+        except SettingsFault as error:
+            faults = tuple(map(str, error.faults))
+            if faults != told:
+                self._refuse(faults)
+            return
+        self._take(made, apply)
 
     def _content(self, *, note: bool = True) -> bytes:
         content = read_file(self.path)
@@ -116,11 +141,9 @@ class ConfigFile:
         text = settings_module.decoded(content, name=name)
         made = settings_module.load(text, name=name, directory=str(self.path.absolute().parent))
         over = self._overrides
-        made = settings_module.with_overrides(
+        return settings_module.with_overrides(
             made, listen=over.listen, admin=over.admin, workers=over.workers, origins=over.origins
         )
-        self._check(made)
-        return made
 
     def _take(self, made: Settings, apply: Callable[[Settings], None]) -> None:
         assert self.settings is not None, "read at the start"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from discovery.kit.clock import Clock
 from discovery.kit.log import logger
@@ -62,7 +63,19 @@ def _keys(settings: Settings) -> tuple[Key, ...] | None:
     if settings.auth is None:
         return None
     path = settings.auth.keys_file
-    return keys.load(decoded(_content(path), name=path), name=path)
+    read = _meant(_content(path), path)
+    if isinstance(read, SettingsFault):
+        raise SettingsFault(read.faults)
+    return read
+
+
+@lru_cache(maxsize=2)
+def _meant(content: bytes, name: str) -> tuple[Key, ...] | SettingsFault:
+    """Looked at each second, but read only when it changes: thousands of keys take seconds."""
+    try:
+        return keys.load(decoded(content, name=name), name=name)
+    except SettingsFault as error:
+        return error
 
 
 def _server(given: Tls | None) -> TlsFiles | None:

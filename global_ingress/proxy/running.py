@@ -347,5 +347,6 @@ class Running:
                 self._guard()
             elif self.steering.restless:
                 self.steering.recompute()
-            await self.supervisor.refresh(TICK)
+            await self._file.again(self._apply)
+            await self.supervisor.look_after(TICK)
             self.overview.look_back()

@@ -23,6 +23,7 @@ from global_ingress.proxy.worker_process import Told, WorkerProcess
 
 PATIENCE = 30.0  # seconds a worker may take until it listens
 STEADY = 10.0  # seconds after which a worker counts as having lived
+HUNG = (3, 10)  # looks in a row that a worker may leave without an answer until it is told of, and until it is killed
 GIVE_UP = 5  # starts that may fail while no worker ever listened
 GRACE = 5.0  # seconds beyond what was asked before a process is killed
 _BACKOFF = Backoff(first=0.2, limit=10.0)
@@ -41,6 +42,7 @@ class Seat:
     started_at: float = 0.0
     failures: int = 0
     starts: int = 0
+    missed: int = 0  # looks in a row without an answer
     ticket: int = 0  # of the last start, so that an old timer does not judge a new process
     timers: set[asyncio.TimerHandle] = field(default_factory=set)
 
@@ -146,6 +148,23 @@ class Supervisor:
         for one in late:
             one.cancel()
 
+    async def look_after(self, limit: float) -> None:
+        """Refresh, and see who no longer answers: a worker that hangs keeps its share of the connections, so it is
+        replaced like a dead one. Looks are counted, not seconds: when the whole machine stood still, so did we."""
+        asked = [(seat, seat.process) for seat in self.seats if seat.process is not None and seat.process.listening]
+        before = {seat.index: process.answered for seat, process in asked}
+        await self.refresh(limit)
+        for seat, process in asked:
+            seat.missed = seat.missed + 1 if process.answered == before[seat.index] else 0
+            if self.draining or seat.process is not process or seat.missed not in HUNG:
+                continue
+            kill = seat.missed == HUNG[1]
+            detail = "does not answer and is killed" if kill else "does not answer"
+            _log.error(f"worker {detail}", worker=seat.index, pid=process.pid, looks=seat.missed)
+            self._notice("worker_hangs", f"worker {seat.index}", detail)
+            if kill:
+                process.kill()
+
     def totals(self) -> Counts:
         """The sum over all workers, the dead ones included."""
         alive = [seat.process.counts for seat in self.seats if seat.process is not None]
@@ -161,6 +180,7 @@ class Supervisor:
     def _start(self, seat: Seat) -> None:
         seat.started_at = self._clock.monotonic()
         seat.starts += 1
+        seat.missed = 0
         seat.ticket += 1
         seat.told = frozenset()
         told = Told(

@@ -43,7 +43,7 @@ class WorkerProcess:
         self.listening = False
         self.counts: Counts | None = None
         self._asked = 0
-        self._answered = 0
+        self.answered = 0
         self._bell = asyncio.Event()
         self._code: int | None = None
         ours, theirs = control.pair()
@@ -87,7 +87,7 @@ class WorkerProcess:
         self._asked += 1
         mine = self._asked
         self._control.send(control.REPORT)
-        while self._answered < mine and self._code is None:
+        while self.answered < mine and self._code is None:
             self._bell.clear()
             await self._bell.wait()
 
@@ -100,7 +100,7 @@ class WorkerProcess:
             os.close(fd)
         try:
             if kind == control.COUNTS:
-                self._answered += 1
+                self.answered += 1
                 self._bell.set()
                 self.counts = decode_counts(payload)
             elif kind == control.DECISIONS:

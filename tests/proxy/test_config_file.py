@@ -13,6 +13,7 @@ from discovery.kit.tasks import background
 from discovery.kit.testing import VirtualClock, settle
 from global_ingress.proxy.config_file import LOOK, ConfigFile, Overrides
 from global_ingress.proxy.settings import Settings, SettingsFault
+from global_ingress.proxy.settings_faults import Fault
 
 
 def write(path: Path, **more: Any) -> None:
@@ -52,6 +53,34 @@ async def test_readings_are_counted_by_result(tmp_path: Path) -> None:
     await file.reload(taken.append, asked=False)
     assert file.counted == {"unchanged": 2, "refused": 2, "ok": 1}
     assert [one.region for one in taken] == ["here"]
+
+
+async def test_what_it_names_may_come_later(tmp_path: Path) -> None:
+    """A ConfigMap and the Secret beside it arrive in any order."""
+    path, beside, taken = tmp_path / "i.yaml", tmp_path / "keys.yaml", list[Settings]()
+
+    def check(settings: Settings) -> None:
+        if settings.region and not beside.exists():
+            raise SettingsFault([Fault(str(beside), 0, 0, "", "cannot be read")])
+
+    write(path)
+    file = ConfigFile(path, Overrides(), VirtualClock(), check)
+    file.read()
+    await file.again(taken.append)
+    write(path, region="here")
+    await file.reload(taken.append, asked=False)
+    await file.again(taken.append)
+    assert (file.counted, taken) == ({"refused": 1}, []), "told once"
+    await file.reload(taken.append, asked=True)
+    assert file.counted == {"refused": 2}, "who asks is told"
+    beside.touch()
+    await file.reload(taken.append, asked=False)
+    assert taken == [], "it has not changed itself"
+    await file.again(taken.append)
+    assert [one.region for one in taken] == ["here"]
+    beside.unlink()
+    await file.again(taken.append)
+    assert file.counted == {"refused": 2, "ok": 1}, "settings that are used are not looked at again"
 
 
 def test_at_the_start_faults_are_raised(tmp_path: Path) -> None:

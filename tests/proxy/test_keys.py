@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from global_ingress.proxy import keys, yaml_places
+from global_ingress.proxy.guarding import read_guards
 from global_ingress.proxy.keys import Key
+from global_ingress.proxy.settings import load as load_settings
 from global_ingress.proxy.settings_faults import SettingsFault
 
 SECRET = "gi-5ecre7" * 4
@@ -109,3 +113,19 @@ def test_workers_are_told_digests() -> None:
     (route,) = keys.routes_of([key], {DIGEST: 4})
     assert isinstance(key, Key)
     assert (route.digest, route.slot, route.rate) == (bytes.fromhex(DIGEST), 4, (3, 2.0))
+
+
+def test_a_file_that_has_not_changed_is_not_read_anew(tmp_path: Path) -> None:
+    """It is looked at each second; thousands of keys would take a good part of that."""
+    file = tmp_path / "keys.yaml"
+    text = json.dumps({"discovery": {"urls": ["http://d:1"]}, "auth": {"keys_file": str(file)}})
+    settings = load_settings(text, name="s", directory=str(tmp_path))
+    file.write_text(f"keys: [{{name: a, sha256: '{DIGEST}'}}]")
+    first = read_guards(settings).keys
+    assert read_guards(settings).keys is first
+    file.write_text("keys: nonsense")
+    for _ in range(2):
+        with pytest.raises(SettingsFault, match="keys"):
+            read_guards(settings)
+    file.write_text(f"keys: [{{name: b, sha256: '{DIGEST}'}}]")
+    assert [key.name for key in read_guards(settings).keys or ()] == ["b"]
