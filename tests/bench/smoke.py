@@ -3,8 +3,8 @@
 Owns: tests/bench/smoke.json and how it is judged, in two ways. CPU against nginx: both run all the time and are loaded
 in turns, so what else the machine does meets both; a figure is the median over the turns of ours divided by nginx's,
 and one that is too high is measured anew, twice at most. Where other programs share the core it says so and does not
-judge, since they cost the larger program more. Instructions per request and per event below callgrind: they do not wobble, and are
-judged where there are numbers for this build of Python.
+judge, since they cost the larger program more. Instructions per request and per event below callgrind: they do not
+wobble, and are judged where there are numbers for this build of Python.
 
 Exit codes: 0 no worse, or not measurable here and why is printed; 1 worse, or an answer was wrong; 2 wrong usage.
 """
