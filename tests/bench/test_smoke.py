@@ -25,9 +25,9 @@ def test_a_figure_that_rises_beyond_the_bound_is_named(key: str) -> None:
     assert list(worse(GOOD | {key: GOOD[key] * (WORSE + 0.01)}, GOOD)) == [key]
 
 
-def test_a_bad_measurement_is_made_once_more_and_a_good_one_is_not() -> None:
+def test_a_bad_measurement_is_made_anew_and_a_good_one_is_not() -> None:
     bad = {key: 2 * value for key, value in GOOD.items()}
-    for script, fine in (([GOOD], True), ([bad, GOOD], True), ([bad, bad], False)):
+    for script, fine in (([GOOD], True), ([bad, GOOD], True), ([bad, bad, GOOD], True), ([bad, bad, bad], False)):
         left = list(script)
         found, verdict = judged(lambda left=left: left.pop(0), GOOD)  # type: ignore[misc]
         assert (left, verdict) == ([], fine)

@@ -149,6 +149,19 @@ def test_a_worker_that_does_not_end_is_killed(tmp_path: Path) -> None:
         assert serve.lines("worker ended")[0]["code"] == -signal.SIGKILL
 
 
+def test_a_worker_that_hangs_is_told_of_and_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path, TWO) as serve:
+        serve.ready()
+        hung, other = serve.workers()
+        os.kill(hung, signal.SIGSTOP)
+        eventually(lambda: serve.lines("worker does not answer"), "it is told of", 30)
+        eventually(lambda: hung not in serve.workers() and len(serve.workers()) == 2, "it is replaced", 60)
+        assert other in serve.workers()
+        serve.all_listening()
+        assert all(serve.request()[0] in serve.workers() for _ in range(20))
+        assert [event["kind"] for event in serve.status()["events"]] == ["worker_died", "worker_hangs", "worker_hangs"]
+
+
 def refused(port: int) -> bool:
     try:
         get(port, "/", timeout=1)
