@@ -11,6 +11,8 @@ import ssl
 
 from global_ingress.proxy.shared.routes import TlsFiles
 
+_STRANGERS = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")  # the last: of another kind
+
 
 class CannotUse(Exception):
     """The certificate, key or CA cannot be used; the message says which and why, and holds nothing of the key."""
@@ -51,9 +53,7 @@ def load_own(context: ssl.SSLContext, files: TlsFiles) -> None:
     try:
         context.load_cert_chain(f"/proc/self/fd/{chain}", f"/proc/self/fd/{key}", password=_no_password)
     except ssl.SSLError as error:
-        what = (
-            "the key does not fit the certificate" if error.reason == "KEY_VALUES_MISMATCH" else "is not readable PEM"
-        )
+        what = "the key does not fit the certificate" if error.reason in _STRANGERS else "is not readable PEM"
         raise CannotUse(f"certificate and key: {what}") from None
     except _Encrypted:
         raise CannotUse("the key is encrypted; give one that is not") from None
@@ -65,7 +65,7 @@ def load_own(context: ssl.SSLContext, files: TlsFiles) -> None:
 def _load_ca(context: ssl.SSLContext, ca: bytes) -> None:
     try:
         context.load_verify_locations(cadata=ca.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError):
+    except (ssl.SSLError, ValueError):  # ValueError: empty, or not ASCII
         raise CannotUse("the CA is not readable PEM") from None
 
 
