@@ -1,4 +1,4 @@
-"""Real controllers over fake clusters and a registry in memory (the plain one, or the real service), in one process."""
+"""Real controllers over fake clusters and a registry in memory (plain, or the real service), in this process."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def controller(
 async def clusterset(
     folder: Path, registry: PlainRegistry | FakeRegistry, count: int = 2, **more: Any
 ) -> AsyncIterator[list[Member]]:
-    """So many clusters, each with a controller that leads and has told everything; a FakeRegistry is one for all."""
+    """So many clusters, each with a controller that leads and has told everything. A FakeRegistry is one for all."""
     async with AsyncExitStack() as stack:
         members = []
         for number in range(1, count + 1):
