@@ -115,9 +115,9 @@ image: $(VENV)-deploy/.ok  ## build Dockerfile.runtime with buildah, look into i
 	$(BIN)/python -m tests.image
 
 docs: $(VENV)/.ok  ## make settings.md, metrics.md, cli.md and the settings' schema from the declarations
-	$(BIN)/python -m global_ingress.proxy.settings_docs > docs/settings.md
+	$(BIN)/python -m global_ingress.proxy.settings.docs > docs/settings.md
 	$(BIN)/global-ingress schema > examples/ingress.schema.json
-	$(BIN)/python -m global_ingress.proxy.metrics_docs > docs/metrics.md
+	$(BIN)/python -m global_ingress.proxy.admin.metrics_docs > docs/metrics.md
 	$(BIN)/python -m discovery.mcs.metrics_docs > docs/mcs/metrics.md
 	$(BIN)/python -m global_ingress.cli_docs > docs/cli.md
 

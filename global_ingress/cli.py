@@ -54,10 +54,10 @@ def check(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Se
 
     The files they name are looked at too: keys, certificates and their private keys.
     """
-    from global_ingress.proxy import settings
-    from global_ingress.proxy.exporting import MISSING, can_export
-    from global_ingress.proxy.guarding import read_guards
-    from global_ingress.proxy.reading import read_file
+    from global_ingress.proxy.settings import file as settings
+    from global_ingress.proxy.settings.files import read_file
+    from global_ingress.proxy.supervising.exporting import MISSING, can_export
+    from global_ingress.proxy.supervising.guarding import read_guards
 
     code = 0
     for name in files:
@@ -105,7 +105,7 @@ def schema() -> None:
     """Print the JSON Schema of the settings file."""
     import json
 
-    from global_ingress.proxy.settings_docs import json_schema
+    from global_ingress.proxy.settings.docs import json_schema
 
     print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 

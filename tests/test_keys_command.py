@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from global_ingress.proxy import keys
+from global_ingress.proxy.settings import keys
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str, str]:

@@ -29,7 +29,7 @@ def app_command(
     from discovery.directory.naming import NamingRules
     from discovery.documents import BrokenFile
     from global_ingress.explain.explained import asked_models, explain, lines
-    from global_ingress.proxy import settings
+    from global_ingress.proxy.settings import file as settings
 
     try:
         rules = NamingRules(frontend_service=frontend_service, relay_service=relay_service)

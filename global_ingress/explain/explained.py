@@ -15,8 +15,8 @@ from discovery.documents import objects_in
 from discovery.errors import MalformedSlice
 from discovery.pool import Pool
 from discovery.slices import Slice, parse_slice
-from global_ingress.proxy.routable import POOL_WORDS, Evidence, ModelVerdict, PoolWhy, judge
-from global_ingress.proxy.settings_sections import Model, Settings
+from global_ingress.proxy.settings.sections import Model, Settings
+from global_ingress.proxy.supervising.routable import POOL_WORDS, Evidence, ModelVerdict, PoolWhy, judge
 
 
 @dataclass(frozen=True, slots=True)

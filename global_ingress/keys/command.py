@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from global_ingress.keys.file import BYTES, CannotChange, add, changing, entries_of, new_key, read_text, revoke
-from global_ingress.proxy.settings_faults import SettingsFault
+from global_ingress.proxy.settings.faults import SettingsFault
 
 keys_app = typer.Typer(help="API keys: made, listed, taken back.", no_args_is_help=True)
 

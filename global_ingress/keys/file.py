@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from global_ingress.proxy import keys, yaml_places
-from global_ingress.proxy.reading import read_file
-from global_ingress.proxy.settings_reading import decoded
+from global_ingress.proxy.settings import keys, yaml_places
+from global_ingress.proxy.settings.files import read_file
+from global_ingress.proxy.settings.reading import decoded
 
 PREFIX = "gi-"
 BYTES = 32

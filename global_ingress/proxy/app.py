@@ -23,12 +23,12 @@ from discovery.kit import log
 from discovery.kit.backoff import SYSTEM_CHANCE
 from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.kit.service import CannotServe
-from global_ingress.proxy.config_file import ConfigFile, Overrides
-from global_ingress.proxy.exporting import export_rules
-from global_ingress.proxy.guarding import read_guards
-from global_ingress.proxy.listening import CannotListen, open_listeners
 from global_ingress.proxy.running import WORKER, Running
-from global_ingress.proxy.settings import Fault, Settings, SettingsFault
+from global_ingress.proxy.settings.file import Fault, Settings, SettingsFault
+from global_ingress.proxy.supervising.config_file import ConfigFile, Overrides
+from global_ingress.proxy.supervising.exporting import export_rules
+from global_ingress.proxy.supervising.guarding import read_guards
+from global_ingress.proxy.supervising.listening import CannotListen, open_listeners
 
 _log = log.logger("global_ingress")
 

@@ -25,24 +25,24 @@ from discovery.kit.service import serve
 from discovery.kit.tasks import background
 from discovery.pool import PoolTable
 from global_ingress import __version__, build
-from global_ingress.proxy.admin import make_admin
-from global_ingress.proxy.config_file import ConfigFile
-from global_ingress.proxy.decided import Decisions
-from global_ingress.proxy.exporting import Exporting, export_rules
-from global_ingress.proxy.guarding import Guarding
-from global_ingress.proxy.knowledge import Knowledge, new_client
-from global_ingress.proxy.labels import Labels
-from global_ingress.proxy.ledger import SLOTS, Ledger, create_ledger
-from global_ingress.proxy.overview import Overview
-from global_ingress.proxy.routes import Drain
-from global_ingress.proxy.schedules import Schedules
-from global_ingress.proxy.settings import Settings
-from global_ingress.proxy.slots import Slots
-from global_ingress.proxy.sources import Sources
-from global_ingress.proxy.steering import Steering
-from global_ingress.proxy.supervisor import Plan, Supervisor
-from global_ingress.proxy.tls import client_context
-from global_ingress.proxy.turns import new_turn
+from global_ingress.proxy.admin.listener import make_admin
+from global_ingress.proxy.admin.overview import Overview
+from global_ingress.proxy.settings.file import Settings
+from global_ingress.proxy.shared.decided import Decisions
+from global_ingress.proxy.shared.ledger import SLOTS, Ledger, create_ledger
+from global_ingress.proxy.shared.routes import Drain
+from global_ingress.proxy.shared.tls import client_context
+from global_ingress.proxy.shared.turns import new_turn
+from global_ingress.proxy.supervising.config_file import ConfigFile
+from global_ingress.proxy.supervising.exporting import Exporting, export_rules
+from global_ingress.proxy.supervising.guarding import Guarding
+from global_ingress.proxy.supervising.knowledge import Knowledge, new_client
+from global_ingress.proxy.supervising.labels import Labels
+from global_ingress.proxy.supervising.schedules import Schedules
+from global_ingress.proxy.supervising.slots import Slots
+from global_ingress.proxy.supervising.sources import Sources
+from global_ingress.proxy.supervising.steering import Steering
+from global_ingress.proxy.supervising.supervisor import Plan, Supervisor
 
 TICK = 1.0
 RETIRE = 60.0  # seconds after which nothing uses a client any more that another one has replaced

@@ -19,18 +19,18 @@ from typing import Any
 
 from discovery.kit import log
 from discovery.kit.clock import SYSTEM_CLOCK, monotonic, monotonic_ns, wall
-from global_ingress.proxy import control
-from global_ingress.proxy.accesslog import AccessLog, json_lines, text_lines
-from global_ingress.proxy.allowance import Allowance
-from global_ingress.proxy.counts import Notice, encode_counts, encode_notice
-from global_ingress.proxy.decided import encode_decisions
-from global_ingress.proxy.keeping import GOODBYE
-from global_ingress.proxy.ledger import Ledger
-from global_ingress.proxy.plane import Plane, Times
-from global_ingress.proxy.routes import Drain, TlsFiles, decode_drain, decode_routes
-from global_ingress.proxy.server import ClientConnection
-from global_ingress.proxy.tls import server_context
-from global_ingress.proxy.turns import unpack_numbers
+from global_ingress.proxy.carrying.accesslog import AccessLog, json_lines, text_lines
+from global_ingress.proxy.carrying.keeping import GOODBYE
+from global_ingress.proxy.carrying.plane import Plane, Times
+from global_ingress.proxy.carrying.server import ClientConnection
+from global_ingress.proxy.shared import control
+from global_ingress.proxy.shared.allowance import Allowance
+from global_ingress.proxy.shared.counts import Notice, encode_counts, encode_notice
+from global_ingress.proxy.shared.decided import encode_decisions
+from global_ingress.proxy.shared.ledger import Ledger
+from global_ingress.proxy.shared.routes import Drain, TlsFiles, decode_drain, decode_routes
+from global_ingress.proxy.shared.tls import server_context
+from global_ingress.proxy.shared.turns import unpack_numbers
 
 _log = log.logger("global_ingress.worker")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from global_ingress.proxy.not_yet import NOT_YET
-from global_ingress.proxy.settings_sections import Settings
+from global_ingress.proxy.settings.not_yet import NOT_YET
+from global_ingress.proxy.settings.sections import Settings
 from global_ingress.render import ingress_config, manifests
 from global_ingress.render.fleet import Fleet, load
 from global_ingress.render.network import split

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from global_ingress.proxy.settings_docs import SchemaMaker
+from global_ingress.proxy.settings.docs import SchemaMaker
 from global_ingress.render.fleet import Fleet
 from global_ingress.render.rbac import CONTROLLER
 

@@ -15,7 +15,7 @@ def app_command(
     check: Annotated[bool, typer.Option("--check", help="write nothing; fail when the folder differs")] = False,
 ) -> None:
     """Makes each cluster's manifests, ready for kustomize, and bundle.json, from one declared fleet."""
-    from global_ingress.proxy.settings_faults import SettingsFault
+    from global_ingress.proxy.settings.faults import SettingsFault
     from global_ingress.render import output as out
 
     try:

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from global_ingress.proxy.settings_faults import Finding
-from global_ingress.proxy.settings_reading import declared
-from global_ingress.proxy.settings_sections import Section
-from global_ingress.proxy.settings_types import Network, OneOrMore, Optional, Several, Url
+from global_ingress.proxy.settings.faults import Finding
+from global_ingress.proxy.settings.reading import declared
+from global_ingress.proxy.settings.sections import Section
+from global_ingress.proxy.settings.types import Network, OneOrMore, Optional, Several, Url
 from global_ingress.render.fleet_types import (
     Annotations,
     Image,

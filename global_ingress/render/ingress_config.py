@@ -9,10 +9,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from global_ingress.proxy import settings
-from global_ingress.proxy.not_yet import NOT_YET
-from global_ingress.proxy.settings_faults import Fault, SettingsFault
-from global_ingress.proxy.settings_sections import Settings
+from global_ingress.proxy.settings import file as settings
+from global_ingress.proxy.settings.faults import Fault, SettingsFault
+from global_ingress.proxy.settings.not_yet import NOT_YET
+from global_ingress.proxy.settings.sections import Settings
 from global_ingress.render.fleet import Cluster, Fleet
 
 FOLDER = "/etc/global-ingress"

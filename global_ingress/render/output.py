@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from global_ingress import __version__
-from global_ingress.proxy.settings_reading import decoded
+from global_ingress.proxy.settings.reading import decoded
 from global_ingress.render.bundle import BUNDLE, rendered
 from global_ingress.render.fleet import load
 

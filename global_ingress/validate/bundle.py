@@ -88,11 +88,12 @@ def _in_order(files: Mapping[str, bytes]) -> list[str]:
 def _objects(name: str, body: bytes) -> list[Object]:
     try:
         found = [one for one in yaml.safe_load_all(body) if one is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:  # of values, too
         raise BadBundle(f"{name}: {' '.join(str(error).split())}") from error
     for one in found:
         known = isinstance(one, dict) and all(isinstance(one.get(key), str) for key in ("apiVersion", "kind"))
-        if not known or not isinstance((one.get("metadata") or {}).get("name"), str):
+        metadata = one.get("metadata") if known else None
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
             raise BadBundle(f"{name}: holds something that is no Kubernetes object")
     return found
 

@@ -29,7 +29,7 @@ def read_objectives(text: str) -> Objectives:
     """Raises BadObjectives."""
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:  # of values, too
         raise BadObjectives(" ".join(str(error).split())) from error
     if not isinstance(found, dict):
         raise BadObjectives(f"it is no mapping; {', '.join(_ALLOWED)} are known")

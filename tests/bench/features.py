@@ -21,10 +21,10 @@ from contextlib import ExitStack, contextmanager
 
 import msgspec
 
-from global_ingress.proxy.accesslog import AccessLog, json_lines
-from global_ingress.proxy.allowance import Allowance
-from global_ingress.proxy.ledger import create_ledger
-from global_ingress.proxy.routes import Auth, KeyRoute, Routes
+from global_ingress.proxy.carrying.accesslog import AccessLog, json_lines
+from global_ingress.proxy.shared.allowance import Allowance
+from global_ingress.proxy.shared.ledger import create_ledger
+from global_ingress.proxy.shared.routes import Auth, KeyRoute, Routes
 from tests.proxy.wirekit import Rig, Wire, rigged, routes
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
@@ -78,7 +78,7 @@ def _routes(feature: str) -> Routes:
         key = KeyRoute("k", hashlib.sha256(b"key").digest(), 0, rate=(1_000_000_000, 1.0), concurrent=20)
         return msgspec.structs.replace(given, auth=Auth((key,), False))
     if "sampled" in feature:
-        from global_ingress.proxy.routes import Sampling
+        from global_ingress.proxy.shared.routes import Sampling
 
         ratio = 0.0 if feature == "trace unsampled" else 0.01 if "1 %" in feature else 1.0
         return msgspec.structs.replace(given, trace=Sampling(ratio, True))

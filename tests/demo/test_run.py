@@ -8,7 +8,7 @@ import pytest
 
 from global_ingress.demo.regions import layout
 from global_ingress.demo.run import ingress_file, routable
-from global_ingress.proxy import settings
+from global_ingress.proxy.settings import file as settings
 
 
 def test_the_ingress_file_is_one_that_the_ingress_takes() -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import h11
 
-from global_ingress.proxy.keeping import take_idle
+from global_ingress.proxy.carrying.keeping import take_idle
 from tests.fuzz.running import run
 from tests.proxy.smuggling import ANSWERS
 from tests.proxy.wirekit import Recorder, rigged

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from global_ingress.proxy.headers import HOP_BY_HOP
+from global_ingress.proxy.carrying.headers import HOP_BY_HOP
 from tests.fuzz.running import run
 from tests.proxy.reading import Message, read, read_with_h11
 from tests.proxy.smuggling import BAD_UPGRADES, NEXT, REQUESTS

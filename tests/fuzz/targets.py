@@ -13,12 +13,12 @@ from discovery.documents import BrokenFile, objects_in
 from discovery.errors import MalformedSlice, MalformedWire
 from discovery.slices import parse_slice, slice_objects
 from discovery.wire import decode_line, decode_routers, decode_table
-from global_ingress.proxy import settings
-from global_ingress.proxy.errors import Refusal
-from global_ingress.proxy.framing import Framer
-from global_ingress.proxy.headers import Head, Peer, read_answer
-from global_ingress.proxy.observer import Observer
-from global_ingress.proxy.request import peek, with_model
+from global_ingress.proxy.carrying.framing import Framer
+from global_ingress.proxy.carrying.headers import Head, Peer, read_answer
+from global_ingress.proxy.carrying.observer import Observer
+from global_ingress.proxy.carrying.request import peek, with_model
+from global_ingress.proxy.settings import file as settings
+from global_ingress.proxy.shared.errors import Refusal
 
 Target = Callable[[bytes], None]
 PEER = Peer(b"127.0.0.1", b"http", trusted=False)

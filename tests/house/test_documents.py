@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from global_ingress.demo.regions import DEFAULT_PORT, MODEL
-from global_ingress.proxy.not_yet import NOT_YET
+from global_ingress.proxy.settings.not_yet import NOT_YET
 from tests.house.tree import PACKAGES, ROOT, files, named
 
 PAGES = list(files(".md"))

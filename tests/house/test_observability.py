@@ -11,9 +11,9 @@ import yaml
 
 from discovery.mcs import metrics_docs as registry_docs
 from discovery.mcs.registry_metrics import STATES
-from global_ingress.proxy.counts import OUTCOMES, STREAM_ENDS
-from global_ingress.proxy.metrics import RELOADS
-from global_ingress.proxy.metrics_docs import families
+from global_ingress.proxy.admin.metrics import RELOADS
+from global_ingress.proxy.admin.metrics_docs import families
+from global_ingress.proxy.shared.counts import OUTCOMES, STREAM_ENDS
 from tests.house.tree import ROOT
 
 FOLDER = ROOT / "k8s" / "observability"

@@ -27,7 +27,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
         (LETTING_IN, "test_i60_who_shows_a_key_comes_in_and_it_goes_no_further"),
         (LETTING_IN, "test_i60_credentials_go_on_when_told_so_and_without_keys"),
         (LETTING_IN, "test_i60_keys_change_while_it_runs"),
-        ("tests/proxy/test_doors.py", "test_models_by_globs"),
+        ("tests/proxy/carrying/test_doors.py", "test_models_by_globs"),
     ),
     "I61": (
         (TLS, "test_i61_older_versions_are_not_spoken"),
@@ -53,7 +53,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "I70": (
         (LOGS, "test_rule_i70_one_line_per_request_with_all_its_fields"),
         (LOGS, "test_rule_i70_refusals_have_their_line_too"),
-        ("tests/proxy/test_accesslog.py", "test_what_the_writer_cannot_take_is_dropped_and_counted"),
+        ("tests/proxy/carrying/test_accesslog.py", "test_what_the_writer_cannot_take_is_dropped_and_counted"),
     ),
     "I71": (
         (LOGS, "test_rule_i71_a_real_parser_reads_it"),
@@ -71,11 +71,11 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "I73": (
         ("tests/service/test_status_page.py", "test_the_page_and_its_headers"),
         ("tests/service/test_status_page.py", "test_in_a_browser"),
-        ("tests/proxy/test_status.py", "test_pools_are_the_directorys_objects_and_what_we_make_of_them"),
+        ("tests/proxy/admin/test_status.py", "test_pools_are_the_directorys_objects_and_what_we_make_of_them"),
     ),
     "I74": (
-        ("tests/proxy/test_decisions.py", "test_a_record_is_found_with_reasons_in_words"),
-        ("tests/proxy/test_decisions.py", "test_the_line_holds_no_address_and_is_bounded"),
+        ("tests/proxy/admin/test_decisions.py", "test_a_record_is_found_with_reasons_in_words"),
+        ("tests/proxy/admin/test_decisions.py", "test_the_line_holds_no_address_and_is_bounded"),
         ("tests/explain/test_explain.py", "test_the_models_get_their_pools_with_reasons"),
     ),
     "I75": (("tests/top/test_top.py", "test_one_that_runs_and_one_that_is_away"),),

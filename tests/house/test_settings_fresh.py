@@ -7,13 +7,14 @@ from pathlib import Path
 
 from discovery.mcs import metrics_docs as registry_metrics_docs
 from global_ingress import cli_docs
-from global_ingress.proxy import metrics_docs, settings_docs
+from global_ingress.proxy.admin import metrics_docs
+from global_ingress.proxy.settings import docs as settings_docs
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_settings_page_is_fresh() -> None:
-    """python -m global_ingress.proxy.settings_docs > docs/settings.md"""
+    """python -m global_ingress.proxy.settings.docs > docs/settings.md"""
     assert (ROOT / "docs" / "settings.md").read_text() == settings_docs.page()
 
 
@@ -23,7 +24,7 @@ def test_the_published_schema_is_fresh() -> None:
 
 
 def test_the_page_of_metrics_is_fresh() -> None:
-    """python -m global_ingress.proxy.metrics_docs > docs/metrics.md"""
+    """python -m global_ingress.proxy.admin.metrics_docs > docs/metrics.md"""
     assert (ROOT / "docs" / "metrics.md").read_text() == metrics_docs.page()
 
 

@@ -57,7 +57,7 @@ def test_only_what_is_needed_goes_into_the_build() -> None:
     assert "*" in lines
     assert allowed == {
         *("pyproject.toml", "README.md", "LICENSE", "requirements/build.lock", "requirements/runtime.lock"),
-        *("discovery", "global_ingress", "dist/wheels"),
+        *("discovery", "global_ingress", "hatch_build.py", "dist/wheels"),
     }
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from global_ingress.proxy.headers import HOP, HOP_BY_HOP, Head, Peer, read_head
+from global_ingress.proxy.carrying.headers import HOP, HOP_BY_HOP, Head, Peer, read_head
 
 STRANGER = Peer(b"192.0.2.7", b"http", False)
 FRIEND = Peer(b"10.0.0.1", b"https", True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from discovery.identity import PoolKey
 from discovery.pool import Frontend, Pool, PoolTable, make_table
-from global_ingress.proxy.settings_sections import Settings
+from global_ingress.proxy.settings.sections import Settings
 
 
 def frontend(n: int, state: str = "ready") -> Frontend:

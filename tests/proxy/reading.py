@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import h11
 
-from global_ingress.proxy.errors import Refusal
-from global_ingress.proxy.framing import Framer
-from global_ingress.proxy.headers import Head, Peer
-from global_ingress.proxy.paths import Kind, match
+from global_ingress.proxy.carrying.framing import Framer
+from global_ingress.proxy.carrying.headers import Head, Peer
+from global_ingress.proxy.carrying.paths import Kind, match
+from global_ingress.proxy.shared.errors import Refusal
 
 PEER = Peer(b"192.0.2.7", b"http", False)
 NAMES: frozenset[bytes] = frozenset({b"x-session-id"})

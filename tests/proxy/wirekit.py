@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from global_ingress.proxy.attempt import Trouble
-from global_ingress.proxy.counts import Notice
-from global_ingress.proxy.headers import Answer
-from global_ingress.proxy.ledger import Ledger, create_ledger
-from global_ingress.proxy.plane import Plane, Times
-from global_ingress.proxy.routes import (
+from global_ingress.proxy.carrying.headers import Answer
+from global_ingress.proxy.carrying.plane import Plane, Times
+from global_ingress.proxy.carrying.server import ClientConnection
+from global_ingress.proxy.carrying.upstream import Connection
+from global_ingress.proxy.shared.attempt import Trouble
+from global_ingress.proxy.shared.counts import Notice
+from global_ingress.proxy.shared.ledger import Ledger, create_ledger
+from global_ingress.proxy.shared.routes import (
     Ejection,
     FrontendRoute,
     Limits,
@@ -23,9 +25,7 @@ from global_ingress.proxy.routes import (
     Routes,
     Timeouts,
 )
-from global_ingress.proxy.server import ClientConnection
-from global_ingress.proxy.turns import new_turn
-from global_ingress.proxy.upstream import Connection
+from global_ingress.proxy.shared.turns import new_turn
 
 TIMEOUTS = Timeouts(5.0, 300.0, 120.0, None, 10.0, 30.0, 60.0, 75.0, 4.0)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from global_ingress.proxy.settings_faults import SettingsFault
+from global_ingress.proxy.settings.faults import SettingsFault
 from global_ingress.render.fleet import Fleet, load
 from tests.render.making import FLEETS, FULL, LEAST, fleet
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from global_ingress.proxy import settings
-from global_ingress.proxy.settings_faults import SettingsFault
+from global_ingress.proxy.settings import file as settings
+from global_ingress.proxy.settings.faults import SettingsFault
 from global_ingress.render.bundle import rendered
 from global_ingress.render.chart import FILES
 from tests.render.making import CONFIG, EXAMPLE, FLEETS, LEAST, ROOT, fleet, objects

@@ -17,10 +17,10 @@ import socket
 import sys
 import time
 
-from global_ingress.proxy import control, turns
-from global_ingress.proxy.counts import Counts, Histogram, Notice, Series, encode_counts, encode_notice
-from global_ingress.proxy.ledger import Ledger
-from global_ingress.proxy.routes import Routes, decode_drain, decode_routes
+from global_ingress.proxy.shared import control, turns
+from global_ingress.proxy.shared.counts import Counts, Histogram, Notice, Series, encode_counts, encode_notice
+from global_ingress.proxy.shared.ledger import Ledger
+from global_ingress.proxy.shared.routes import Routes, decode_drain, decode_routes
 
 
 class Fake:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from global_ingress.proxy.counts import OUTCOMES, STREAM_ENDS
+from global_ingress.proxy.shared.counts import OUTCOMES, STREAM_ENDS
 from tests.service.ingress.client import request
 from tests.service.ingress.frontend import DONE, LAST, SSE, chunk, event, hang, rst, whole
 from tests.service.ingress.process import eventually

@@ -13,8 +13,8 @@ from discovery.identity import PoolKey
 from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.kit.tasks import background
 from discovery.pool import Frontend, Pool
-from global_ingress.proxy.knowledge import Knowledge, Subject, new_client
-from global_ingress.proxy.settings_sections import Probe
+from global_ingress.proxy.settings.sections import Probe
+from global_ingress.proxy.supervising.knowledge import Knowledge, Subject, new_client
 
 FAST = Probe.model_validate({"interval": "50ms", "timeout": "300ms", "headers": {"x-probe": "yes"}})
 

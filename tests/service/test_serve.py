@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from global_ingress.proxy.openapi import document
+from global_ingress.proxy.admin.openapi import document
 from tests.service.supervised import STATIC, Serve, eventually, free_port, serving
 
 

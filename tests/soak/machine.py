@@ -12,7 +12,7 @@ import resource
 import signal
 from pathlib import Path
 
-from global_ingress.proxy.ledger import SLOTS, allowance_size, ledger_size
+from global_ingress.proxy.shared.ledger import SLOTS, allowance_size, ledger_size
 from tests.e2e.children import wait_until
 
 _COMMON = 4  # cells per frontend before the workers' own rows

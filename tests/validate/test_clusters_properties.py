@@ -96,7 +96,8 @@ def test_each_file_that_is_missing_changed_or_strange_is_a_fault() -> None:
 
 
 def test_a_file_that_is_no_manifest_is_refused() -> None:
-    for body in (b"- 1\n", b"kind: Pod\n", b"{", b"\xff"):
+    nameless = b"apiVersion: v1\nkind: Pod\nmetadata: 5\n"
+    for body in (b"- 1\n", b"kind: Pod\n", b"{", b"\xff", b"at: 2026-13-45\n", b'a: !!int "x"\n', nameless):
         with pytest.raises(BadBundle, match=r"ohio/discovery\.yaml"):
             read_bundle("folder", {**FILES, "ohio/discovery.yaml": body})
 

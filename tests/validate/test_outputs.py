@@ -145,6 +145,7 @@ def test_objectives_are_read_with_their_units() -> None:
         ("error_share: 1.5", "error_share: 1.5 is not between 0 and 1"),
         ("error_share: true", "error_share: True is not between 0 and 1"),
         ("latency: 1s", "latency: unknown; first_byte.p50, first_byte.p99, error_share, recovery are known"),
+        ("recovery: 2026-13-45", "month must be in 1..12"),
         ("latency: 1s\nerror_share: -1", "latency: unknown; first_byte.p50, first_byte.p99, error_share, recovery are"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Real controllers over fake clusters and a plain registry, in this process."""
+"""Real controllers over fake clusters and a registry in memory (the plain one, or the real service), in one process."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from discovery.mcs.controller.settings import Settings, check
 from discovery.mcs.digest import digest
 from discovery.mcs.registry import Registry
 from discovery.testing.cluster import FakeCluster
+from discovery.testing.registry import FakeRegistry
 from tests.discovery.mcs.plain_registry import Line, PlainRegistry
 
 GIVEN: dict[str, Any] = {
@@ -48,7 +49,7 @@ class Member:
 
     id: str
     api: FakeCluster
-    line: Line
+    line: Line | FakeRegistry
     controller: Controller
 
     async def until(self, true: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -76,15 +77,17 @@ async def controller(
 
 
 @asynccontextmanager
-async def clusterset(folder: Path, registry: PlainRegistry, count: int = 2, **more: Any) -> AsyncIterator[list[Member]]:
-    """So many clusters, each with a controller that leads and has told everything."""
+async def clusterset(
+    folder: Path, registry: PlainRegistry | FakeRegistry, count: int = 2, **more: Any
+) -> AsyncIterator[list[Member]]:
+    """So many clusters, each with a controller that leads and has told everything; a FakeRegistry is one for all."""
     async with AsyncExitStack() as stack:
         members = []
         for number in range(1, count + 1):
             id_ = f"c{number}"
             api = await stack.enter_async_context(FakeCluster())
             api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "dynamo"}})
-            line = registry.member(id_)
+            line = registry.member(id_) if isinstance(registry, PlainRegistry) else registry
             given = {"leader_elect": False} | more
             one, _ = await stack.enter_async_context(controller(id_, api, line, folder, **given))
             members.append(Member(id_, api, line, one))

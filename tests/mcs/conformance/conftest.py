@@ -1,4 +1,5 @@
-"""The report of a conformance run: JSON and Markdown in the folder that MCS_CONFORMANCE_REPORT names (else none)."""
+"""The report of a conformance run: JSON and Markdown in the folder that MCS_CONFORMANCE_REPORT names, else in
+report/mcs-conformance below the project's root, which is ignored."""
 
 from __future__ import annotations
 
@@ -28,18 +29,19 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    folder = os.environ.get("MCS_CONFORMANCE_REPORT")
-    if not folder or not _outcomes:
+    if not _outcomes:
         return
+    named = os.environ.get("MCS_CONFORMANCE_REPORT")
+    folder = Path(named) if named else session.config.rootpath / "report" / "mcs-conformance"
     rows = [
         {"clause": clause, "requirement": text, "label": label, "outcome": _outcome(clause)}
         for clause, (label, text) in CLAUSES.items()
     ]
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    (Path(folder) / "conformance.json").write_text(json.dumps(rows, indent=2) + "\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "conformance.json").write_text(json.dumps(rows, indent=2) + "\n")
     lines = ["# MCS conformance", "", "| clause | label | requirement | outcome |", "|---|---|---|---|"]
     lines += [f"| {one['clause']} | {one['label']} | {one['requirement']} | {one['outcome']} |" for one in rows]
-    (Path(folder) / "conformance.md").write_text("\n".join(lines) + "\n")
+    (folder / "conformance.md").write_text("\n".join(lines) + "\n")
 
 
 def _outcome(clause: str) -> str:

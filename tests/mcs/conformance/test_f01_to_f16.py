@@ -1,5 +1,7 @@
 """The conformance clauses F1 to F16: real controllers over three fake clusters, each clause by its number.
 
+The registry between them is the service that the program runs, over its store in memory.
+
 With MCS_CONFORMANCE_KUBECONFIGS (kubeconfigs with `:` between) it is also looked whether real clusters serve the API;
 the clauses themselves need the inside of the fake ones. Without it that look is skipped, and says so.
 """
@@ -15,10 +17,11 @@ from typing import Any
 
 import pytest
 
+from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.kube import labels
 from discovery.mcs.model import ServiceKey
+from discovery.testing.registry import FakeRegistry
 from tests.discovery.mcs.controllers import Member, clusterset, conditions, export, imported, service, source_slice
-from tests.discovery.mcs.plain_registry import PlainRegistry
 
 HELLO = ServiceKey("dynamo", "hello")
 STAYS = 0.5  # seconds in which what must not come would have come
@@ -34,8 +37,16 @@ SPEC: dict[str, Any] = {
 
 @pytest.fixture
 async def members(tmp_path: Path) -> AsyncIterator[list[Member]]:
-    async with clusterset(tmp_path, PlainRegistry(), count=3) as found:
-        yield found
+    registry = FakeRegistry(SYSTEM_CLOCK)
+    await registry.service.open()
+    running = asyncio.create_task(registry.service.run())
+    try:
+        async with clusterset(tmp_path, registry, count=3) as found:
+            yield found
+        assert not running.done(), "the registry ran to the end"
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
 
 
 def shown(member: Member) -> dict[str, Any] | None:

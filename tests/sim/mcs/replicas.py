@@ -246,6 +246,11 @@ class Sessions:
         self._renewed: dict[tuple[int, str], float] = {}
         self._gaps: dict[tuple[int, str], float] = {}
 
+    @property
+    def _ttl(self) -> float:
+        """Of two regions the later write wins a record whole, so one by way of the other region undoes a renewal."""
+        return RULES.ttl_ms / 1000 * (1 if self._world.regions is None else 2 / 3)
+
     def begun(self, replica: Replica, args: tuple[Any, ...]) -> Term | None:
         if not args or not isinstance(args[0], Stamp):
             return None
@@ -280,7 +285,7 @@ class Sessions:
     def _note(self, key: tuple[int, str]) -> None:
         now = self._world.now
         before = self._renewed.get(key)
-        if before is not None and now - before >= RULES.ttl_ms / 1000:
+        if before is not None and now - before >= self._ttl:
             self._gaps[key] = now
         self._renewed[key] = now
 
@@ -299,7 +304,7 @@ class Sessions:
         """Whether this replica had reason, in the last `within` seconds, to think that a lease had ended."""
         key, now = (replica.index, cluster), self._world.now
         renewed = self._renewed.get(key)
-        if renewed is None or now - renewed >= RULES.ttl_ms / 1000:
+        if renewed is None or now - renewed >= self._ttl:
             return True
         return now - self._gaps.get(key, -1e9) <= within
 

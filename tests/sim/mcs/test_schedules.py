@@ -1,13 +1,13 @@
 """The multi-cluster services under seeded schedules of trouble, on virtual time; each broken rule must be noticed.
 
 Schedules run in processes of their own, where the hashes of texts are fixed, so that a seed does the same again:
-`make sim SEED=…`. MCS_SIM_SCHEDULES and MCS_SIM_SEED say how many there are and where they begin.
+`make sim SEED=…`. MCS_SIM_SCHEDULES and MCS_SIM_SEED say how many there are and where they begin; by default the same
+ones each time, since a run that fails by chance says nothing of the change before it.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 
@@ -29,7 +29,7 @@ def simulate(*given: str, timeout: float = 850) -> subprocess.CompletedProcess[s
 
 
 def test_no_schedule_breaks_a_rule() -> None:
-    seed = int(os.environ.get("MCS_SIM_SEED") or random.SystemRandom().randrange(1 << 32))
+    seed = int(os.environ.get("MCS_SIM_SEED", "1"))
     print(f"MCS_SIM_SEED={seed}")
     jobs = str(min(os.cpu_count() or 1, 8))
     done = simulate("--seed", str(seed), "--schedules", str(SCHEDULES), "--jobs", jobs)

@@ -1,0 +1,1 @@
+"""What the ingress says of itself: health, metrics, pages and documents of the admin listener."""
