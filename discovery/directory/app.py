@@ -40,6 +40,7 @@ from discovery.wire import SourceState
 _log = logger(__name__)
 
 _SHOWN_VERDICTS = 1000
+_MOST_CONNECTIONS = 16_384
 
 
 class DirectoryService:
@@ -239,7 +240,14 @@ class DirectoryService:
                 await stack.enter_async_context(self.taking.running(fail))
             listen = settings.listen
             bound = await stack.enter_async_context(
-                serve(self.server.app(), listen.host, listen.port, tls=tls, on_failure=fail)
+                serve(
+                    self.server.app(),
+                    listen.host,
+                    listen.port,
+                    tls=tls,
+                    on_failure=fail,
+                    connections=_MOST_CONNECTIONS,
+                )
             )
             # Before the listener drains: watches have no end of their own.
             stack.callback(self.store.close)

@@ -78,4 +78,6 @@ def _keys(slices: Iterable[Slice], rules: NamingRules) -> set[object]:
 
 
 def _is_not_after(version: str, other: str) -> bool:
-    return version.isdecimal() and other.isdecimal() and int(version) <= int(other)
+    if not all(one.isascii() and one.isdecimal() and len(one) <= 40 for one in (version, other)):
+        return False
+    return int(version) <= int(other)

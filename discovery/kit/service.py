@@ -1,7 +1,8 @@
 """The shell of a control service: Starlette on uvicorn, in a loop that already runs.
 
-Owns binding, health routes, the error shape, the body limit and draining. `serve` may be entered several times in one
-loop (a service and its admin listener); it takes no signals: `stop_on_signals` does, for a composition root.
+Owns binding, health routes, the error shape, the body limit, the bounds of connections and draining. `serve` may be
+entered several times in one loop (a service and its admin listener); it takes no signals: `stop_on_signals` does, for
+a composition root.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from discovery.kit.connections import ARRIVAL_S, bounded, room
 from discovery.kit.errors import Refusal, error_response, on_failure, on_http_exception, on_refusal, refusal_response
 from discovery.kit.tasks import background
 
 MIB = 1024 * 1024
+MOST_CONNECTIONS = 256
 
 
 class CannotServe(Exception):
@@ -133,15 +136,18 @@ async def serve(
     on_failure: Callable[[Exception], None],
     tls: Tls | None = None,
     drain: int = 5,
+    connections: int = MOST_CONNECTIONS,
+    arrival_s: float = ARRIVAL_S,
 ) -> AsyncIterator[Bound]:
     """Serve `app` while the block runs; afterwards refuse new connections and let requests end for `drain` seconds.
 
+    Connections beyond `connections`, and those whose request has not arrived whole after `arrival_s`, are closed.
     Streams without an end must be ended by their owner before the block is left. `on_failure` is called should the
     server end by itself. Raises CannotServe.
     """
     listener = await _listen(host, port)
     try:
-        server = _Server(_config(app, tls, drain))
+        server = _Server(_config(app, tls, drain, bounded(room(connections), arrival_s)))
         server.config.load()
     except (OSError, ssl.SSLError) as error:
         listener.close()
@@ -157,7 +163,7 @@ async def serve(
             listener.close()
 
 
-def _config(app: ASGIApp, tls: Tls | None, drain: int) -> uvicorn.Config:
+def _config(app: ASGIApp, tls: Tls | None, drain: int, http: type[asyncio.Protocol]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_config=None,
@@ -166,6 +172,7 @@ def _config(app: ASGIApp, tls: Tls | None, drain: int) -> uvicorn.Config:
         proxy_headers=False,
         lifespan="off",
         ws="none",
+        http=http,
         ssl_certfile=tls.cert if tls else None,
         ssl_keyfile=tls.key if tls else None,
         timeout_graceful_shutdown=drain,

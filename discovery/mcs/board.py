@@ -7,6 +7,7 @@ one for every change, and the recent changes, so that a reader who was away for 
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -33,6 +34,7 @@ from discovery.mcs.model import (
 from discovery.mcs.store import ClusterRecord, Removed
 from discovery.mcs.view import UNSEEN, ServiceView, changes, service_view
 
+_COUNTER = re.compile(r"[0-9]{1,18}")
 _GONE = {Removed.LEFT: Gone.CLUSTER_LEFT, Removed.DELETED: Gone.CLUSTER_LEFT, Removed.RETENTION: Gone.RETENTION}
 
 Key = tuple[object, ...]
@@ -182,7 +184,7 @@ class Board:
     def since(self, revision: str) -> list[Event] | None:
         """The changes after `revision`, the last about each thing; None when that is not known."""
         epoch, _, counter = revision.rpartition(".")
-        if epoch != self.epoch or not counter.isdecimal():
+        if epoch != self.epoch or not _COUNTER.fullmatch(counter):
             return None
         missed = self._counter - int(counter)
         if not 0 <= missed <= len(self._past):
@@ -197,7 +199,7 @@ class Board:
     def counter_of(self, revision: str) -> int | None:
         """How many changes had been made at `revision`; None when it is of another epoch."""
         epoch, _, counter = revision.rpartition(".")
-        return int(counter) if epoch == self.epoch and counter.isdecimal() else None
+        return int(counter) if epoch == self.epoch and _COUNTER.fullmatch(counter) else None
 
     @property
     def counter(self) -> int:

@@ -8,6 +8,7 @@ makes a session. An answer that is none of a registry counts as no answer.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ from discovery.mcs.model import (
 from discovery.mcs.registry import Reason, Refused, Unreachable
 
 _log = logger(__name__)
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/=-]+")
+"""What `discovery.tokens.bearer` takes from a header."""
 _LONGEST_LINE: Final = 8 * 1024 * 1024
 _ELSEWHERE: Final = frozenset({Reason.BUSY, Reason.STORE_AWAY})
 """Answers that another replica may not give."""
@@ -198,10 +201,13 @@ class RegistryClient:
             return {}
         try:
             # Read each time: a mounted Secret is replaced while we run.
-            token = (await asyncio.to_thread(Path(self._token_file).read_text)).strip()
+            token = (await asyncio.to_thread(Path(self._token_file).read_bytes)).strip()
         except OSError as error:
             raise Unreachable(f"{self._token_file} cannot be read: {error.strerror or error}") from error
-        return {"authorization": f"Bearer {token}"}
+        if not _TOKEN.fullmatch(token):
+            # Without the content: it may be a good token, spoilt.
+            raise Unreachable(f"{self._token_file} is not one token: letters, digits and ._~+/=- in one line")
+        return {"authorization": f"Bearer {token.decode()}"}
 
     # Watching
 

@@ -34,6 +34,7 @@ from discovery.tokens import BadTokens
 from discovery.tokens_file import TokensFile
 
 _log = logger(__name__)
+_MOST_CONNECTIONS = 16_384
 
 
 @asynccontextmanager
@@ -131,7 +132,7 @@ async def _serve(settings: Settings) -> int:
         tls = _tls(settings)
         rest = Rest(service, allow, metrics, lambda: _not_ready(service), release=version("global-ingress"))
         bound = await stack.enter_async_context(
-            serve(rest.app(), settings.host, settings.port, tls=tls, on_failure=fail)
+            serve(rest.app(), settings.host, settings.port, tls=tls, on_failure=fail, connections=_MOST_CONNECTIONS)
         )
         grpc = await stack.enter_async_context(_grpc(settings, service, allow, metrics, tls, fail))
         # Before the listeners drain: watches have no end of their own.

@@ -109,7 +109,7 @@ def _size(text: str, faults: list[str]) -> int:
 def _address(flag: str, text: str, is_guarded: bool, faults: list[str]) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
+    if not host or not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65_535):
         faults.append(f"{flag} is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
         return host, 0
     if not is_loopback(host) and not is_guarded:

@@ -113,6 +113,11 @@ async def test_the_lists_and_errors_of_rest() -> None:
         listed = (await http.get("/v1/clusters/ohio/exports", params={"minRevision": revision})).json()
         assert [one["service"] for one in listed["items"]] == [{"namespace": "dynamo", "name": "llama"}]
         assert listed["complete"] is False
+        # More digits than Python makes a number of.
+        endless = f"{revision.rpartition('.')[0]}.{'9' * 5000}"
+        assert (await http.get("/v1/clusters", params={"minRevision": endless})).status_code == 504
+        async with http.stream("GET", "/v1/imports:watch", params={"revision": endless}) as watch:
+            assert watch.status_code == 200
         assert (await http.get("/v1/imports/dynamo/llama")).json()["type"] == "ClusterSetIP"
         for method, path, status, reason in [
             ("GET", "/v1/imports/dynamo/none", 404, "NOT_FOUND"),

@@ -32,6 +32,7 @@ from discovery.testing.cluster.writes import Target, Writer, Writes
 
 _BORN_WITH = ("default", "kube-node-lease", "kube-public", "kube-system")
 _DRAIN = 2
+_MOST_CONNECTIONS = 4096
 _INSIDE = Writer("inside")
 
 
@@ -122,7 +123,15 @@ class FakeCluster:
         self._streams.closed = False
         stack = AsyncExitStack()
         bound = await stack.enter_async_context(
-            serve(self._server, self._host, self._port, on_failure=self._fail, tls=self._tls, drain=_DRAIN)
+            serve(
+                self._server,
+                self._host,
+                self._port,
+                on_failure=self._fail,
+                tls=self._tls,
+                drain=_DRAIN,
+                connections=_MOST_CONNECTIONS,
+            )
         )
         self._up = stack
         self._port = bound.port
