@@ -9,8 +9,8 @@ import asyncio
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from discovery.directory.publisher import Publisher
 from discovery.directory.registration_store import CannotKeep, MemoryStore, RegistrationStore
 from discovery.directory.registrations import join
 from discovery.directory.server import Server
-from discovery.directory.settings import Settings
+from discovery.directory.settings import Listen, Settings
 from discovery.directory.status import files_document, table_document
 from discovery.directory.store import Store
 from discovery.directory.taking import Taking, opened_store
@@ -29,7 +29,7 @@ from discovery.directory.watching import CannotWatch, watching
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from discovery.kit.log import logger
 from discovery.kit.metrics import Metrics
-from discovery.kit.service import CannotServe, Tls, serve, stop_on_signals
+from discovery.kit.service import Bound, CannotServe, Tls, serve, stop_on_signals
 from discovery.kit.tasks import background
 from discovery.kube.errors import BadKubeConfig
 from discovery.pool import Router
@@ -217,6 +217,12 @@ class DirectoryService:
             lambda: source.directory.fault is not None,
         )
 
+    def _serving(
+        self, listen: Listen, tls: Tls | None, fail: Callable[[Exception], None]
+    ) -> AbstractAsyncContextManager[Bound]:
+        app = self.server.app()
+        return serve(app, listen.host, listen.port, tls=tls, on_failure=fail, connections=_MOST_CONNECTIONS)
+
     async def run(self) -> int:
         """Serve until SIGTERM or SIGINT; the exit code."""
         settings = self._settings
@@ -238,17 +244,8 @@ class DirectoryService:
             stack.enter_context(stop_on_signals(stop.set))
             if self.taking is not None:
                 await stack.enter_async_context(self.taking.running(fail))
-            listen = settings.listen
-            bound = await stack.enter_async_context(
-                serve(
-                    self.server.app(),
-                    listen.host,
-                    listen.port,
-                    tls=tls,
-                    on_failure=fail,
-                    connections=_MOST_CONNECTIONS,
-                )
-            )
+            serving = self._serving(settings.listen, tls, fail)
+            bound = await stack.enter_async_context(serving)
             # Before the listener drains: watches have no end of their own.
             stack.callback(self.store.close)
             await stack.enter_async_context(background(self.publisher.run(), name="publisher", on_failure=fail))
