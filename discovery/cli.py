@@ -253,7 +253,7 @@ def _given(ctx: typer.Context) -> dict[str, Given]:
     found: dict[str, Given] = {}
     for parameter in ctx.command.params:
         name = parameter.name
-        if name in ("show_version", "help"):
+        if name == "show_version" or name not in ctx.params:  # what acts at once (help, completion) has no value
             continue
         source = ctx.get_parameter_source(name)
         value = ctx.params[name]

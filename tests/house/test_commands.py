@@ -48,6 +48,24 @@ def test_each_console_script_completes_in_a_shell(script: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("script", "arguments", "said"),
+    [
+        ("global-discovery-service", "--pool-discovery files --listen nonsense", "--listen: is not HOST:PORT"),
+        ("global-ingress", "serve --config no/such/file.yaml", "no/such/file.yaml: cannot be read"),
+        ("mcs-registry", "--http-listen nonsense", "--http-listen is not HOST:PORT"),
+        ("mcs-controller", "--registry nonsense", "--registry"),
+        ("mcs-admin", "describe --dynamodb-table t", "--dynamodb-table t: a table's name has at least 3 characters"),
+    ],
+)
+def test_each_console_script_reads_its_flags(script: str, arguments: str, said: str) -> None:
+    """As far as the first fault, which is told in words."""
+    told = run(str(Path(sys.executable).with_name(script)), *arguments.split())
+    assert told.returncode in (1, 2)
+    assert (told.stdout, "Traceback" in told.stderr) == ("", False)
+    assert said in told.stderr
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_each_is_a_module_too(module: str) -> None:
     assert run(sys.executable, "-m", module, "--help").returncode == 0
