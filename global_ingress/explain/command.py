@@ -62,3 +62,6 @@ def app_command(
         raise typer.Exit(2) from error
     for line in lines(found, None if model is None else frozenset(one.id for one in asked)):
         print(line)
+    if found.slices and all(one.verdict == "invalid" for one in found.slices):
+        print(f"{slices}: holds nothing that is an EndpointSlice", file=sys.stderr)
+        raise typer.Exit(2)

@@ -10,8 +10,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from discovery.kit.clock import SYSTEM_CLOCK
 from global_ingress.keys.file import BYTES, CannotChange, add, changing, entries_of, new_key, read_text, revoke
 from global_ingress.proxy.settings.faults import SettingsFault
+from global_ingress.proxy.settings.values import NotAllowed, moment
 
 keys_app = typer.Typer(help="API keys: made, listed, taken back.", no_args_is_help=True)
 
@@ -31,8 +33,9 @@ def add_command(
     """Make a key, keep its digest in the file, and show the key: once, it is kept nowhere."""
     secret = new_key(os.urandom(BYTES))
     given = {"name": name, "models": models or None, "rate": rate, "concurrent": concurrent, "expires": expires}
-    _change(file, lambda entries: add(entries, secret, given))
-    print(secret)
+    if expires is not None and _is_past(expires):
+        _end(f"--expires {expires} is in the past", 2)
+    _change(file, lambda entries: add(entries, secret, given), lambda: _show(secret))
 
 
 @keys_app.command("list")
@@ -62,9 +65,24 @@ def _shown(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _change(file: Path, act: Callable[[list[dict[str, Any]]], None]) -> None:
+def _is_past(expires: str) -> bool:
     try:
-        with changing(file) as entries:
+        return moment(expires) <= SYSTEM_CLOCK.now().timestamp()
+    except NotAllowed:
+        return False  # the file's own check says what is wrong with it
+
+
+def _show(secret: str) -> None:
+    """Before its digest is kept: a key that nobody has seen lets nobody in. Unbuffered, so that a failure is seen now."""
+    try:
+        os.write(sys.stdout.fileno(), f"{secret}\n".encode())
+    except OSError as error:
+        raise CannotChange(f"the key could not be shown, so it is not kept: {error.strerror}") from None
+
+
+def _change(file: Path, act: Callable[[list[dict[str, Any]]], None], before: Callable[[], None] = lambda: None) -> None:
+    try:
+        with changing(file, before) as entries:
             act(entries)
     except SettingsFault as error:
         _end(str(error), 2)

@@ -43,7 +43,8 @@ def rows(url: str, document: Any) -> Iterator[Row]:
             name = f"{pool['cluster']}/{pool['namespace']}/{pool['name']}"
             yield _row(url, name, pool["region"], pool["why"], bool(pool["routable"]), pool, out)
     except (KeyError, TypeError) as error:
-        raise NoStatus(f"{url} gives no status of an ingress: {error!r}") from error
+        lacking = f": it lacks {error.args[0]}" if isinstance(error, KeyError) else ""
+        raise NoStatus(f"its /status.json is none of an ingress{lacking}") from error
 
 
 def _row(url: str, pool: str, region: str, state: str, good: bool, of: Mapping[str, Any], ejected: int) -> Row:

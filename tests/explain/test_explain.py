@@ -186,3 +186,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("a: [")
     assert run(tmp_path, "--slices", "bad.yaml").returncode == 2
     assert run(tmp_path, "--config", "bad.yaml").returncode == 2
+    for text in ("hello", "metadata: 5\nkind: EndpointSlice\n"):
+        (tmp_path / "none.yaml").write_text(text)
+        done = run(tmp_path, "--slices", "none.yaml")
+        assert (done.returncode, done.stderr) == (2, "none.yaml: holds nothing that is an EndpointSlice\n")
+        assert "invalid" in done.stdout, "with the reason"
+    (tmp_path / "none.yaml").write_text("kind: List\nitems: []\n")
+    assert run(tmp_path, "--slices", "none.yaml").returncode == 0, "a cluster without slices is one"

@@ -46,5 +46,5 @@ def test_wrong_usage_is_2() -> None:
 
 @pytest.mark.parametrize("document", [None, [], {}, {"pools": 3}, {"pools": [], "ready": True}])
 def test_what_is_no_status_is_said(document: object) -> None:
-    with pytest.raises(NoStatus, match="gives no status of an ingress"):
+    with pytest.raises(NoStatus, match="none of an ingress"):
         list(rows("http://x", document))
