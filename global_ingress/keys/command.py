@@ -73,7 +73,7 @@ def _is_past(expires: str) -> bool:
 
 
 def _show(secret: str) -> None:
-    """Before its digest is kept: a key that nobody has seen lets nobody in. Unbuffered, so that a failure is seen now."""
+    """Before its digest is kept: a key that nobody has seen lets nobody in. Unbuffered, so that it fails now."""
     try:
         os.write(sys.stdout.fileno(), f"{secret}\n".encode())
     except OSError as error:
