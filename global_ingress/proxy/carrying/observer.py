@@ -85,10 +85,11 @@ class Observer:
             and piece[:7] == b"data: {"
             and self.between
             and not self._pending_cr
-            and b"rror" not in piece
-            and (b'"usage"' not in piece or piece.count(b'"usage"') == piece.count(b'"usage":null'))
-            and b"DONE" not in piece
-            and b"failed" not in piece
+            # Not by `in`, which makes and drops an exception before it looks: bytes might be asked for a number.
+            and piece.find(b"rror") < 0
+            and (piece.find(b'"usage"') < 0 or piece.count(b'"usage"') == piece.count(b'"usage":null'))
+            and piece.find(b"DONE") < 0
+            and piece.find(b"failed") < 0
         )
 
     def end(self) -> None:

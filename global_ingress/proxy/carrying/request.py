@@ -24,6 +24,7 @@ STRIDE = 1 << 20  # bytes of a larger one that are searched in one go
 TOKENS = 5_000  # strings and braces of it that are read in one go
 
 _NAME = b'"model"'
+_BACKSLASH = 0x5C  # as a number: looking for one byte given as bytes makes and drops an exception first
 # An escape that could spell a letter of "model": the decoders read \u006dodel as model, so the count must see it.
 _ESCAPED = re.compile(rb"\\u00(?:6[dfcDFC45])")
 
@@ -52,7 +53,7 @@ def named_once(body: Buffer) -> bool:
     if len(body) > INLINE:
         return False
     first = body.find(_NAME)
-    if first >= 0 and body.find(_NAME, first + 7) < 0 and (b"\\" not in body or _ESCAPED.search(body) is None):
+    if first >= 0 and body.find(_NAME, first + 7) < 0 and (_BACKSLASH not in body or _ESCAPED.search(body) is None):
         return True
     if len(body) > COUNTED:
         return False
