@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -77,13 +78,20 @@ class ConfigFile:
         """Read the file again whenever its content changes; until cancelled."""
         directory = self.path.parent
         try:
-            async for _ in watchfiles.awatch(directory, watch_filter=None, recursive=False, debounce=50, step=20):
+            async for _ in watchfiles.awatch(
+                directory, watch_filter=self.concerned, recursive=False, debounce=50, step=20
+            ):
                 await self.reload(apply, asked=False)
         except (OSError, RuntimeError) as error:
             _log.warning("settings cannot be watched, so they are looked at now and then", reason=str(error))
         while True:
             await self._clock.sleep(LOOK)
             await self.reload(apply, asked=False)
+
+    def concerned(self, _change: watchfiles.Change, path: str) -> bool:
+        """Whether a change in the directory may be one of the settings: Kubernetes moves a link under another name. A
+        log that grows beside them is none."""
+        return os.path.basename(path) == self.path.name or os.path.islink(path)
 
     async def reload(self, apply: Callable[[Settings], None], *, asked: bool) -> None:
         """Read the file now. `asked`: somebody wants an answer, so the same content is read again too."""

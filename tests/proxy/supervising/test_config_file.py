@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watchfiles import Change
 
 from discovery.kit.tasks import background
 from discovery.kit.testing import VirtualClock, settle
@@ -53,6 +54,15 @@ async def test_readings_are_counted_by_result(tmp_path: Path) -> None:
     await file.reload(taken.append, asked=False)
     assert file.counted == {"unchanged": 2, "refused": 2, "ok": 1}
     assert [one.region for one in taken] == ["here"]
+
+
+def test_only_the_settings_and_links_are_looked_at_again(tmp_path: Path) -> None:
+    """A log that grows beside the settings does not have them read at each line."""
+    path, link = tmp_path / "i.yaml", tmp_path / "..data"
+    link.symlink_to("..1")
+    file = ConfigFile(path, Overrides(), VirtualClock())
+    seen = [file.concerned(Change.modified, str(tmp_path / name)) for name in ("i.yaml", "..data", "access.log")]
+    assert seen == [True, True, False]
 
 
 async def test_what_it_names_may_come_later(tmp_path: Path) -> None:
