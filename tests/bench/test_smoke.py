@@ -36,8 +36,9 @@ def test_a_bad_measurement_is_made_anew_and_a_good_one_is_not() -> None:
 
 def test_the_committed_ratios_are_those_that_are_measured() -> None:
     committed = json.loads(COMMITTED.read_text())
-    assert committed["ratios"].keys() == KEYS.keys()
-    assert all(0.5 < ratio < 10 for ratio in committed["ratios"].values())
+    for kind, found in committed["ratios"].items():
+        assert found.keys() == KEYS.keys(), kind
+        assert all(0.5 < ratio < 10 for ratio in found.values()), kind
     assert all(one.keys() == {"unary", "chunk"} for one in committed["instructions"].values())
 
 
