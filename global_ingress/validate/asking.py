@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from global_ingress.validate.bundle import Object
 from global_ingress.validate.clusters import Cluster
-from global_ingress.validate.evidence import Listing, Reading, Task
+from global_ingress.validate.evidence import PHASES, Listing, Reading, Task
 from global_ingress.validate.platform import Bundle, ClusterEvidence, Compared, Look, Unknown
 
 
@@ -24,6 +24,8 @@ class Given:
     rollback: Bundle | None = None
     fleet_sha256: str = ""
     protect: tuple[str, ...] = ()
+    phases: tuple[int, ...] = PHASES
+    verifier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

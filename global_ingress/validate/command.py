@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,6 +50,12 @@ def app_command(
     protect: Annotated[
         list[str] | None, typer.Option(metavar="NAMESPACE", help="whose pods must keep identity and health")
     ] = None,
+    verifier: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="is called as COMMAND IMAGE@DIGEST; 0 = signed by who may")
+    ] = None,
+    phase: Annotated[
+        list[int] | None, typer.Option(min=1, max=7, help="only this phase's checks are made; repeatable")
+    ] = None,
     wait: Annotated[float, typer.Option(min=0, help="seconds to wait for a stable inventory")] = 60.0,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for the report's files")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="skipped checks fail the run too")] = False,
@@ -75,6 +82,9 @@ def app_command(
     _done_instead(schema, diff)
     _needed({"--model": model, "--ingress": ingress, "--discovery": discovery})
     given, rendered = read_given(kubeconfig or [], context or [], bundle, rollback, fleet, protect or [])
+    given = replace(given, phases=_phases(phase, disturb), verifier=tuple(_command("--verifier", verifier)))
+    if verifier is not None and given.bundle is None:
+        raise typer.BadParameter("there is no --bundle whose images it could verify", param_hint="--verifier")
     if disturb == "kubernetes" and not given.kubeconfigs:
         raise typer.BadParameter("kubernetes needs --kubeconfig", param_hint="--disturb")
     ingresses, admins = _addresses("--ingress", ingress or []), _addresses("--admin", admin or [])
@@ -89,7 +99,7 @@ def app_command(
         expect_pools=expect_pools,
         expect_routers=expect_routers,
         attempts=attempts,
-        disturb=_command(disturb),
+        disturb=_command("--disturb", disturb),
         objectives=_objectives(objectives),
         given=given,
     )
@@ -135,12 +145,25 @@ def _needed(given: Mapping[str, object]) -> None:
         raise typer.BadParameter(f"missing: {', '.join(missing)}")
 
 
-def _command(given: str | None) -> list[str]:
+def _command(flag: str, given: str | None) -> list[str]:
     """The command's words, as a shell would take them apart."""
     try:
-        return shlex.split(given or "")
+        words = shlex.split(given or "")
     except ValueError as error:
-        raise typer.BadParameter(f"{given!r}: {error}", param_hint="--disturb") from error
+        raise typer.BadParameter(f"{given!r}: {error}", param_hint=flag) from error
+    if given is not None and not words:
+        raise typer.BadParameter("it is empty", param_hint=flag)
+    return words
+
+
+def _phases(given: list[int] | None, disturb: str | None) -> tuple[int, ...]:
+    from global_ingress.validate.evidence import PHASES
+    from global_ingress.validate.run import TRAFFIC
+
+    phases = tuple(sorted(set(given))) if given else PHASES
+    if disturb is not None and TRAFFIC not in phases:
+        raise typer.BadParameter(f"phase {TRAFFIC}, which disturbs, is not among --phase", param_hint="--disturb")
+    return phases
 
 
 def _objectives(path: Path | None) -> Objectives | None:

@@ -228,6 +228,10 @@ class Objectives:
     recovery_s: float | None = None
 
 
+PHASES = (1, 2, 3, 4, 5, 6, 7)
+"""Inventory, compatibility, provenance, materialization, conformance, traffic, acceptance and rollback."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """What was to be shown: the question to which evidence is the answer.
@@ -261,6 +265,20 @@ class Task:
     """Of the fleet file that was declared, "" when none was given."""
     protect: tuple[str, ...] = ()
     """Namespaces whose pods must keep identity and health."""
+    phases: tuple[int, ...] = PHASES
+    """Those that were asked for; the checks of the others are skipped."""
+    verifier: tuple[str, ...] = ()
+    """The command that verifies the signature of an image; empty = there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What the verifier said of an image; `trouble` is None when it is signed by who may."""
+
+    image: str
+    trouble: str | None
+    at: float
+    took_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,3 +297,4 @@ class Evidence:
     departures: tuple[Departure, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
     clusters: tuple[ClusterEvidence, ...] = ()
+    signatures: tuple[Signature, ...] = ()

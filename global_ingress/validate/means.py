@@ -1,20 +1,15 @@
 """The means of disturbing: what may break something on purpose, and put it back.
 
-Owns the call of the operator's command, `COMMAND replace|cut|restore CLUSTER NAMESPACE/NAME`. Refuses to do anything
+Owns the words of the operator's command, `COMMAND replace|cut|restore CLUSTER NAMESPACE/NAME`. Refuses to do anything
 by itself: without a command nothing is disturbed. A command that fails or takes too long is evidence.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import signal
 from collections.abc import Sequence
 from typing import Protocol
 
-LONGEST_S = 120.0
-_SHOWN = 300
+from global_ingress.validate.calling import LONGEST_S, call
 
 
 class Means(Protocol):
@@ -35,30 +30,4 @@ class Command:
         return f"<Command {' '.join(self._command)}>"
 
     async def do(self, action: str, cluster: str, pool: str) -> str | None:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                action,
-                cluster,
-                pool,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,  # uvloop knows no process groups
-            )
-        except OSError as error:
-            return f"it cannot be started: {error}"
-        try:
-            async with asyncio.timeout(self._longest_s):
-                output, _ = await process.communicate()
-        except TimeoutError:
-            return f"it had not ended after {self._longest_s:g} s"
-        finally:
-            # It, and whatever it has started and left behind.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-        if process.returncode == 0:
-            return None
-        said = " ".join(output.decode(errors="replace").split())[-_SHOWN:]
-        return f"it ended with {process.returncode}: {said or 'it said nothing'}"
+        return await call((*self._command, action, cluster, pool), self._longest_s)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from global_ingress.validate.asking import Asking, Given, Rendered
+from global_ingress.validate.calling import call
 from global_ingress.validate.clusters import Cluster, opened
 from global_ingress.validate.disturbing import Disturber
 from global_ingress.validate.evidence import (
@@ -25,6 +26,7 @@ from global_ingress.validate.evidence import (
     Listed,
     Objectives,
     Reading,
+    Signature,
     Task,
     Unanswered,
 )
@@ -40,6 +42,7 @@ from global_ingress.validate.report.judged import Report, report_on
 from global_ingress.validate.report.junit import to_junit
 from global_ingress.validate.report.text import to_markdown, to_text
 
+PROVENANCE, TRAFFIC, ACCEPTANCE = 3, 6, 7
 KUBERNETES = ("kubernetes",)
 """In the place of a command: the clusters' own API servers."""
 _SILENT_IN_A_ROW = 5  # so many requests without an answer end a region's run: the rest is missing evidence
@@ -86,10 +89,11 @@ async def measure(
         pools = stable(task, readings)
         looking = Looking(probe, task, clock)
         routers, viewings = await looking.routers(), await looking.views()
-        exchanges = await _steady_state(task, probe, len(pools), say, sent) if pools else ()
+        sends = bool(pools) and not {TRAFFIC, ACCEPTANCE}.isdisjoint(task.phases)
+        exchanges = await _steady_state(task, probe, len(pools or ()), say, sent) if sends else ()
         departures: tuple[Departure, ...] = ()
         disturbances: tuple[Disturbance, ...] = ()
-        if pools:
+        if pools and TRAFFIC in task.phases:
             viewings += await looking.views()
             if task.admins:
                 say("clients that leave")
@@ -98,6 +102,7 @@ async def measure(
         viewings += await looking.views()
         after = await looking.pools()
         seen = await asking.last()
+        signatures = await _signatures(task, clock, say)
     return Evidence(
         task=task,
         began=began,
@@ -110,7 +115,22 @@ async def measure(
         departures=departures,
         disturbances=disturbances,
         clusters=seen,
+        signatures=signatures,
     )
+
+
+async def _signatures(task: Task, clock: Clock, say: Say) -> tuple[Signature, ...]:
+    """What the verifier says of each image of the bundle that has a digest: a tag may be another image tomorrow."""
+    if not task.verifier or task.bundle is None or PROVENANCE not in task.phases:
+        return ()
+    found = []
+    for image, digest in task.bundle.images:
+        if digest:
+            say(f"signature of {image}")
+            at, began = clock.now().timestamp(), clock.monotonic()
+            trouble = await call((*task.verifier, image))
+            found.append(Signature(image, trouble, at, clock.monotonic() - began))
+    return tuple(found)
 
 
 async def _steady_state(task: Task, probe: Probe, pools: int, say: Say, sent: Sent) -> tuple[Exchange, ...]:
@@ -238,6 +258,8 @@ def task_of(
         rollback=given.rollback,
         fleet_sha256=given.fleet_sha256,
         protect=given.protect,
+        phases=given.phases,
+        verifier=given.verifier,
     )
 
 

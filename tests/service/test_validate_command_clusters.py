@@ -73,3 +73,49 @@ async def test_a_region_that_is_cut_comes_back_when_it_is_told_to_end(tmp_path: 
     assert process.returncode == 143
     assert "ended by SIGTERM" in errors.decode()
     assert deeds.read_text().split() == ["replace", "cut", "restore"]
+
+
+@pytest.mark.parametrize(
+    ("says", "verdict", "named"),
+    [
+        ("sys.exit('no signatures found' if '@sha256:' not in sys.argv[1] else 0)", "passed", "1 images are signed"),
+        ("sys.exit('no signatures found')", "failed", "1 of 1 images are not signed by who may"),
+    ],
+    ids=["signed", "not signed"],
+)
+async def test_images_are_verified_by_the_command_that_is_given(
+    tmp_path: Path, says: str, verdict: str, named: str
+) -> None:
+    script = tmp_path / "verify.py"
+    script.write_text(f"import sys\n{says}\n")
+    async with world(Wrong()) as task:
+        given = [f"--bundle={FOLDER}", f"--verifier={sys.executable} {script}", "--phase=1", "--phase=3"]
+        code, _, errors = await validate(*addresses(task), *given, "-o", str(tmp_path / "report"))
+    report = json.loads((tmp_path / "report" / "report.json").read_bytes())
+    checks = {check["id"]: check for check in report["checks"]}
+    found = checks["provenance.signatures"]
+    assert (found["verdict"], found["reason"]) == (verdict, named), errors
+    assert code == (verdict == "failed")
+    assert [one["image"] for one in report["signatures"]] == list(
+        json.loads((FOLDER / "bundle.json").read_bytes())["images"]
+    )
+    assert report["exchanges"] == [], "nothing is sent for these phases"
+    assert checks["traffic.steady-state-1"]["reason"] == "phase 6 was not asked for (--phase 1, 3)"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["--phase=8"], "'--phase': Input should be less than or equal to 7"),
+        (["--phase=5", "--disturb=true"], "phase 6, which disturbs, is not among --phase"),
+        (["--verifier=cosign verify"], "there is no --bundle whose images it could verify"),
+        ([f"--bundle={FOLDER}", "--verifier=cosign 'verify"], "No closing quotation"),
+        (["--disturb= "], "it is empty"),
+    ],
+)
+async def test_what_does_not_fit_together_is_refused(given: list[str], named: str) -> None:
+    code, _, errors = await validate(
+        "--ingress=a=http://127.0.0.1:1", "--discovery=a=http://127.0.0.1:1", "--model=m", *given
+    )
+    assert code == 2
+    assert named in " ".join(errors.replace("│", " ").split())

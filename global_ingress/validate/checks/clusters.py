@@ -209,8 +209,20 @@ def _mounted(pods: list[Pod], rendered: dict[str, str]) -> Iterator[str]:
 
 
 def check_signatures(evidence: Evidence) -> Check:
-    del evidence  # nothing that is seen can change it
-    return open_check("provenance.signatures", 3, "images are signed by who may", "no verifier of signatures is there")
+    """Every image of the bundle is signed, as the operator's verifier sees it."""
+    task, seen = evidence.task, evidence.signatures
+    blank = open_check("provenance.signatures", 3, "images are signed by who may", NO_BUNDLE)
+    if task.bundle is None:
+        return blank
+    if not task.verifier:
+        return replace(blank, reason="no verifier of signatures was given (--verifier)")
+    wrong = [f"{one.image}: {one.trouble}" for one in seen if one.trouble is not None]
+    found = replace(blank, asked=len(seen), good=len(seen) - len(wrong)).during([(one.at, one.took_s) for one in seen])
+    if wrong:
+        return found.failed(f"{len(wrong)} of {len(seen)} images are not signed by who may", wrong)
+    if missing := sorted({image for image, _ in task.bundle.images} - {one.image for one in seen}):
+        return replace(found, reason=f"unknown: {', '.join(missing)} rendered without a digest")
+    return found.passed(f"{len(seen)} images are signed")
 
 
 def check_materialization(evidence: Evidence) -> Check:

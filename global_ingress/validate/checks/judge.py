@@ -29,7 +29,7 @@ from global_ingress.validate.checks.disturbed import (
     check_replacement,
 )
 from global_ingress.validate.checks.traffic import check_steady_state
-from global_ingress.validate.checks.verdicts import Check, Verdict
+from global_ingress.validate.checks.verdicts import Check, Verdict, open_check
 from global_ingress.validate.evidence import Evidence
 
 _OPERATOR = "operator of the fleet"
@@ -45,7 +45,14 @@ def judge(evidence: Evidence) -> tuple[Check, ...]:
     checks += [check_platform(evidence), check_matrix(evidence), check_digests(evidence), check_signatures(evidence)]
     checks += [check_materialization(evidence), check_access(evidence), check_lives(evidence)]
     checks += [check_bystanders(evidence), check_rollback(evidence)]
+    checks = [check if check.phase in evidence.task.phases else _left_out(check, evidence) for check in checks]
     checks = [
         replace(check, owner=_OPERATOR, date=date) if check.verdict is Verdict.SKIPPED else check for check in checks
     ]
     return tuple(sorted(checks, key=lambda check: check.phase))
+
+
+def _left_out(check: Check, evidence: Evidence) -> Check:
+    """Of a phase that was not asked for: whatever was seen beside is no verdict on it."""
+    asked = ", ".join(map(str, evidence.task.phases))
+    return open_check(check.id, check.phase, check.clause, f"phase {check.phase} was not asked for (--phase {asked})")

@@ -99,6 +99,7 @@ class Document:
     disturbances: tuple[Disturbed, ...]
     clusters: tuple[dict[str, Any], ...] = ()
     """By what was read there; what is unknown is `{"reason": …}`."""
+    signatures: tuple[dict[str, Any], ...] = ()
 
 
 def document(report: Report) -> Document:
@@ -118,6 +119,7 @@ def document(report: Report) -> Document:
         departures=evidence.departures,
         disturbances=tuple(_disturbed(one) for one in evidence.disturbances),
         clusters=tuple(asdict(one) for one in evidence.clusters),
+        signatures=tuple({**asdict(one), "at": moment(one.at)} for one in evidence.signatures),
     )
 
 
