@@ -23,6 +23,8 @@ from discovery.errors import CannotKeep, StoreUnavailable
 _THROTTLED: Final = frozenset(
     {"ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded"}
 )
+_PART_OF: Final = {"query": "Items", "scan": "Items", "describe_table": "Table"}
+"""What an answer to this call never lacks."""
 _KEYS: Final = (("pk", "HASH"), ("sk", "RANGE"))
 SCHEMA: Final = [{"AttributeName": attribute, "KeyType": kind} for attribute, kind in _KEYS]
 TEXTS: Final = [{"AttributeName": attribute, "AttributeType": "S"} for attribute, _ in _KEYS]
@@ -65,11 +67,15 @@ class ConditionFailed(Exception):
 async def call_of(client: Any, table: str, call: str, **arguments: Any) -> Any:
     """One call. Raises ConditionFailed, StoreUnavailable."""
     try:
-        return await getattr(client, call)(**arguments)
+        answer = await getattr(client, call)(**arguments)
     except ClientError as error:
         raise _translated(error, table) from error
     except (BotoCoreError, OSError, TimeoutError) as error:
         raise StoreUnavailable("unreachable", f"table {table} cannot be reached: {error}") from error
+    if _PART_OF.get(call, "ResponseMetadata") not in answer:
+        # The library takes any JSON for an answer, and leaves out of it what it does not know.
+        raise StoreUnavailable("unreachable", f"table {table} cannot be reached: what answers is no DynamoDB")
+    return answer
 
 
 def _translated(error: Any, table: str) -> Exception:

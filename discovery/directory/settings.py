@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from discovery.directory import registration_flags
 from discovery.directory.addresses import Network
 from discovery.directory.naming import NamingRules, is_cluster_id
+from discovery.kit.address import host_and_port
 from discovery.pool import Router
 from discovery.slices import is_dns_label
 
@@ -30,14 +31,8 @@ class Listen(BaseModel):
 
 def parse_listen(text: str) -> Listen:
     """`HOST:PORT` or `[V6]:PORT`. Raises ValueError."""
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        colon = ""
-    if not colon or not host or not (port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise ValueError("is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
-    return Listen(host=host, port=int(port))
+    host, port = host_and_port(text)
+    return Listen(host=host, port=port)
 
 
 def _listen(value: Any) -> Any:

@@ -28,6 +28,7 @@ async def background(
     finally:
         task.cancel()
         await asyncio.wait([task])
+        work.close()  # where the block ended before the task began, nobody else would
 
 
 async def _outermost(work: Coroutine[Any, Any, None], name: str, on_failure: Callable[[Exception], None]) -> None:

@@ -221,6 +221,8 @@ def loaded(lines: Iterable[str]) -> tuple[list[Item], list[ClusterRecord]]:
             said = _line.decode(line)
         except msgspec.DecodeError as error:
             raise ValueError(f"line {number}: {error}") from error
+        except RecursionError:
+            raise ValueError(f"line {number}: it is nested too deeply") from None
         if isinstance(said, DumpedItem):
             items.append(said.item())
         else:

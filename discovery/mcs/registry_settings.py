@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from discovery.kit.address import host_and_port
+
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d{1,9})(ms|s|m|h)", re.ASCII)
 _SIZE = re.compile(r"(\d{1,6})(KiB|MiB)", re.ASCII)
@@ -107,14 +109,14 @@ def _size(text: str, faults: list[str]) -> int:
 
 
 def _address(flag: str, text: str, is_guarded: bool, faults: list[str]) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65_535):
-        faults.append(f"{flag} is not HOST:PORT, as 0.0.0.0:8080 or [::]:8080")
-        return host, 0
+    try:
+        host, port = host_and_port(text)
+    except ValueError as error:
+        faults.append(f"{flag}: {error}")
+        return "", 0
     if not is_loopback(host) and not is_guarded:
         faults.append(f"{flag} {host}: anybody could write; give --tokens-file, or --insecure to allow it")
-    return host, int(port)
+    return host, port
 
 
 def _flag(name: str) -> str:

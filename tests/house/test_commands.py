@@ -14,6 +14,7 @@ from tests.house.tree import ROOT, named
 
 SCRIPTS = sorted(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"])
 MODULES = ["global_ingress", "discovery"]
+CONTROLLER = "--registry http://127.0.0.1:1 --cluster-id a --no-leader-elect"
 SETTINGS = [
     path
     for path in (ROOT / "examples").glob("*.yaml")
@@ -51,10 +52,16 @@ def test_each_console_script_completes_in_a_shell(script: str) -> None:
 @pytest.mark.parametrize(
     ("script", "arguments", "said"),
     [
-        ("global-discovery-service", "--pool-discovery files --listen nonsense", "--listen: is not HOST:PORT"),
+        (
+            "global-discovery-service",
+            "--pool-discovery files --listen nonsense",
+            "--listen: 'nonsense' is not HOST:PORT",
+        ),
         ("global-ingress", "serve --config no/such/file.yaml", "no/such/file.yaml: cannot be read"),
-        ("mcs-registry", "--http-listen nonsense", "--http-listen is not HOST:PORT"),
+        ("mcs-registry", "--http-listen [::1:1", "--http-listen: '[::1:1' is not HOST:PORT"),
         ("mcs-controller", "--registry nonsense", "--registry"),
+        ("mcs-controller", f"{CONTROLLER} --listen [::1:1", "'[::1:1' is not HOST:PORT"),
+        ("mcs-controller", f"{CONTROLLER} --kubeconfig {__file__}", "cannot use the kubeconfig"),
         ("mcs-admin", "describe --dynamodb-table t", "--dynamodb-table t: a table's name has at least 3 characters"),
     ],
 )

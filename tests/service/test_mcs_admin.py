@@ -8,7 +8,9 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,34 @@ def test_on_a_terminal_it_asks(admin: Admin, answer: bytes, code: int) -> None:
         os.close(theirs)
 
 
+class Stranger(BaseHTTPRequestHandler):
+    """Answers everything, and is no DynamoDB."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.mark.parametrize("command", ["list-clusters", "describe", "list-imports", "verify", "dump"])
+def test_what_is_no_dynamodb_is_told(command: str) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        told = Admin(f"http://127.0.0.1:{server.server_port}", "table")(command)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert told.returncode == 4, told.stderr
+    assert "what answers is no DynamoDB" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
 def test_a_dump_is_restored(admin: Admin, tmp_path: Path) -> None:
     dumped = admin("dump")
     assert (dumped.returncode, len(dumped.stdout.splitlines())) == (0, 6)
@@ -214,6 +244,8 @@ def test_a_dump_is_restored(admin: Admin, tmp_path: Path) -> None:
     admin("delete-cluster", "c1", "--yes")
     assert admin("restore", str(file)).returncode == 2
     assert admin("restore", "-", stdin="{}\n").returncode == 2
+    deep = admin("restore", "-", stdin='{"a":' * 200_000)
+    assert (deep.returncode, deep.stderr) == (2, "mcs-admin: -: line 1: it is nested too deeply\n")
     assert admin("restore", "-", stdin=dumped.stdout.splitlines()[0]).returncode == 2
 
 

@@ -231,7 +231,7 @@ async def test_a_watch_ends_when_the_registry_does() -> None:
     [
         (["--http-listen", "0.0.0.0:0"], "anybody could write"),
         (["--grpc-listen", "0.0.0.0:0"], "--grpc-listen 0.0.0.0: anybody could write"),
-        (["--grpc-listen", "nowhere"], "--grpc-listen is not HOST:PORT"),
+        (["--grpc-listen", "nowhere"], "--grpc-listen: 'nowhere' is not HOST:PORT"),
         (["--renew", "16s"], "--renew: more than 0 and at most half of --lease-ttl"),
         (["--renew", "0s"], "--renew: more than 0"),
         (["--watch-queue", "much"], "--watch-queue: 'much' is not a size"),

@@ -106,13 +106,15 @@ class Controller:
     # Life
 
     async def run(self) -> int:
-        """Serve until `stop`; the exit code."""
+        """Serve until `stop`; the exit code. Raises BadKubeConfig, CannotServe."""
         failures: list[Exception] = []
 
         def fail(error: Exception) -> None:
             failures.append(error)
             self._stop.set()
 
+        async with self._clients() as client:
+            await client.open()  # what is wrong with the credentials is said before anything is served
         async with AsyncExitStack() as stack:
             listen = self._settings.listen
             bound = await stack.enter_async_context(serve(self._app(), listen.host, listen.port, on_failure=fail))
@@ -383,6 +385,6 @@ async def run_controller(controller: Controller) -> int:
     try:
         with stop_on_signals(controller.stop):
             return await controller.run()
-    except CannotServe as error:
+    except (BadKubeConfig, CannotServe) as error:
         print(f"mcs-controller: {error}", file=sys.stderr)
         return 1

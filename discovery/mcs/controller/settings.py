@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from discovery.kit.address import host_and_port
 from discovery.slices import is_dns_label
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -35,11 +36,8 @@ def seconds(value: Any) -> Any:
 
 
 def _listen(value: Any) -> Any:
-    host, _, port = str(value).rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise ValueError(f"{value!r} is not HOST:PORT, as 0.0.0.0:8081 or [::]:8081")
-    return {"host": host, "port": int(port)}
+    host, port = host_and_port(str(value))
+    return {"host": host, "port": port}
 
 
 def _urls(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import io
 import json
 import logging
@@ -68,6 +69,19 @@ async def test_a_failing_task_is_logged_and_ends_what_depends_on_it(caplog: pyte
         await ended.wait()
     assert str(failures[0]) == "broken"
     assert "background task failed" in caplog.text
+
+
+async def test_a_task_that_never_began_is_no_forgotten_coroutine() -> None:
+    """As where a listener cannot be opened right after it. Python would warn, which is an error here."""
+
+    async def work() -> None:
+        raise AssertionError("it had no turn")
+
+    coroutine = work()
+    with pytest.raises(RuntimeError, match="no listener"):
+        async with background(coroutine, name="worker", on_failure=lambda _: None):
+            raise RuntimeError("no listener")
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
 async def test_leaving_ends_the_task_without_a_failure() -> None:
