@@ -26,10 +26,11 @@ from discovery.directory.status import files_document, table_document
 from discovery.directory.store import Store
 from discovery.directory.taking import Taking, opened_store
 from discovery.directory.watching import CannotWatch, watching
+from discovery.kit.certificate import Tls
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from discovery.kit.log import logger
 from discovery.kit.metrics import Metrics
-from discovery.kit.service import Bound, CannotServe, Tls, serve, stop_on_signals
+from discovery.kit.service import Bound, CannotServe, serve, stop_on_signals
 from discovery.kit.tasks import background
 from discovery.kube.errors import BadKubeConfig
 from discovery.pool import Router

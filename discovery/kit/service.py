@@ -11,11 +11,9 @@ import asyncio
 import contextlib
 import signal
 import socket
-import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
@@ -26,6 +24,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from discovery.kit.certificate import BadCertificate, Certificate, Tls
+from discovery.kit.clock import SYSTEM_CLOCK, Clock
 from discovery.kit.connections import ARRIVAL_S, bounded, room
 from discovery.kit.errors import Refusal, error_response, on_failure, on_http_exception, on_refusal, refusal_response
 from discovery.kit.tasks import background
@@ -36,12 +36,6 @@ MOST_CONNECTIONS = 256
 
 class CannotServe(Exception):
     """The listener could not be opened; the message names the address and the reason, in one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    cert: Path
-    key: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,23 +132,30 @@ async def serve(
     drain: int = 5,
     connections: int = MOST_CONNECTIONS,
     arrival_s: float = ARRIVAL_S,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncIterator[Bound]:
     """Serve `app` while the block runs; afterwards refuse new connections and let requests end for `drain` seconds.
 
-    Connections beyond `connections`, and those whose request has not arrived whole after `arrival_s`, are closed.
-    Streams without an end must be ended by their owner before the block is left. `on_failure` is called should the
-    server end by itself. Raises CannotServe.
+    The certificate is read again when it changes. Connections beyond `connections`, and those whose request has not
+    arrived whole after `arrival_s`, are closed. Streams without an end must be ended by their owner before the block is
+    left. `on_failure` is called should the server end by itself. Raises CannotServe.
     """
     listener = await _listen(host, port)
     try:
-        server = _Server(_config(app, tls, drain, bounded(room(connections), arrival_s)))
-        server.config.load()
-    except (OSError, ssl.SSLError) as error:
+        certificate = Certificate(tls, clock) if tls is not None else None
+    except BadCertificate as error:
         listener.close()
-        what = f"{tls.cert} and {tls.key}" if tls else "the server"
-        raise CannotServe(f"cannot use {what}: {error}") from error
+        raise CannotServe(str(error)) from error
+    server = _Server(_config(app, drain, bounded(room(connections), arrival_s)))
+    server.config.load()
     bound = _bound(listener, tls)
-    async with background(server.serve(sockets=[listener]), name=f"serve {bound.url}", on_failure=on_failure) as task:
+    async with AsyncExitStack() as stack:
+        if certificate is not None:
+            server.config.ssl = certificate.context
+            looking = background(certificate.run(), name=f"certificate of {bound.url}", on_failure=on_failure)
+            await stack.enter_async_context(looking)
+        serving = background(server.serve(sockets=[listener]), name=f"serve {bound.url}", on_failure=on_failure)
+        task = await stack.enter_async_context(serving)
         try:
             yield bound
         finally:
@@ -163,7 +164,7 @@ async def serve(
             listener.close()
 
 
-def _config(app: ASGIApp, tls: Tls | None, drain: int, http: type[asyncio.Protocol]) -> uvicorn.Config:
+def _config(app: ASGIApp, drain: int, http: type[asyncio.Protocol]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_config=None,
@@ -173,8 +174,6 @@ def _config(app: ASGIApp, tls: Tls | None, drain: int, http: type[asyncio.Protoc
         lifespan="off",
         ws="none",
         http=http,
-        ssl_certfile=tls.cert if tls else None,
-        ssl_keyfile=tls.key if tls else None,
         timeout_graceful_shutdown=drain,
     )
 
@@ -208,7 +207,9 @@ def _bound(listener: socket.socket, tls: Tls | None) -> Bound:
 
 @contextlib.contextmanager
 def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at SIGTERM or SIGINT while the block runs; a second signal acts as if nobody had asked for it."""
+    """Call `stop` at SIGTERM or SIGINT while the block runs; a second signal acts as if nobody had asked for it.
+
+    SIGHUP, which tells others to read their files again, ends nothing: tokens and certificates are read anyway."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
 
@@ -219,8 +220,9 @@ def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
     for one in signals:
         loop.add_signal_handler(one, first)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
     try:
         yield
     finally:
-        for one in signals:
+        for one in (*signals, signal.SIGHUP):
             loop.remove_signal_handler(one)

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from discovery.errors import CannotKeep
 from discovery.kit.backoff import SYSTEM_CHANCE
+from discovery.kit.certificate import Tls
 from discovery.kit.clock import SYSTEM_CLOCK
 from discovery.kit.log import logger
 from discovery.kit.metrics import Metrics
-from discovery.kit.service import CannotServe, Tls, serve, stop_on_signals
+from discovery.kit.service import CannotServe, serve, stop_on_signals
 from discovery.kit.tasks import background
 from discovery.mcs.registry import Allow
 from discovery.mcs.registry_metrics import declare

@@ -7,15 +7,16 @@ describes every service. Raises CannotServe.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from discovery.kit.certificate import BadCertificate, Certificate, Tls
 from discovery.kit.clock import Clock
-from discovery.kit.service import CannotServe, Tls
+from discovery.kit.service import CannotServe
 from discovery.kit.tasks import background
 from discovery.mcs.rpc import SERVICE, Rpc
 
@@ -58,13 +59,21 @@ async def serve_rpc(
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     names = (SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)
-    where = _bind(server, host, port, tls)
+    try:
+        certificate = Certificate(tls, clock) if tls is not None else None
+    except BadCertificate as error:
+        raise CannotServe(str(error)) from error
+    where = _bind(server, host, port, certificate)
     for name in ("", SERVICE.full_name):
         await healthy.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
     await server.start()
     try:
-        told = _tell_ready(healthy, clock, is_ready)
-        async with background(told, name="gRPC health", on_failure=on_failure):
+        async with AsyncExitStack() as stack:
+            told = _tell_ready(healthy, clock, is_ready)
+            await stack.enter_async_context(background(told, name="gRPC health", on_failure=on_failure))
+            if certificate is not None:
+                looking = background(certificate.run(), name="gRPC certificate", on_failure=on_failure)
+                await stack.enter_async_context(looking)
             yield where
     finally:
         await healthy.enter_graceful_shutdown()
@@ -80,21 +89,23 @@ async def _tell_ready(healthy: Any, clock: Clock, is_ready: Callable[[], bool]) 
         await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
 
 
-def _bind(server: Any, host: str, port: int, tls: Tls | None) -> str:
+def _bind(server: Any, host: str, port: int, certificate: Certificate | None) -> str:
     shown = f"[{host}]" if ":" in host else host
     try:
-        if tls is None:
+        if certificate is None:
             bound = server.add_insecure_port(f"{shown}:{port}")
         else:
-            bound = server.add_secure_port(f"{shown}:{port}", _secrets(tls))
+            bound = server.add_secure_port(f"{shown}:{port}", _secrets(certificate))
     except RuntimeError as error:
         raise CannotServe(f"cannot listen on {shown}:{port} for gRPC: {error}") from error
     return f"{shown}:{bound}"
 
 
-def _secrets(tls: Tls) -> Any:
-    try:
-        pair = (tls.key.read_bytes(), tls.cert.read_bytes())
-    except OSError as error:
-        raise CannotServe(f"cannot use {tls.cert} and {tls.key}: {error}") from error
-    return grpc.ssl_server_credentials([pair])
+def _secrets(certificate: Certificate) -> Any:
+    """Asked at each handshake what is shown now."""
+
+    def now() -> Any:
+        chain, key = certificate.pair
+        return grpc.ssl_server_certificate_configuration([(key, chain)])
+
+    return grpc.dynamic_ssl_server_credentials(now(), now)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
+import shutil
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import httpx
 import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
@@ -25,6 +28,8 @@ from discovery.mcs.digest import digest
 from discovery.mcs.model import Cluster, Endpoint, Gone, ImportGone, SnapshotBegin, SnapshotEnd, Term
 from discovery.mcs.proto import registry_pb2 as pb
 from discovery.mcs.proto import registry_pb2_grpc
+from tests.service.ingress.certificates import Authority, client_side
+from tests.service.ingress.process import eventually
 from tests.service.running import Command, running
 from tests.service.test_mcs_registry import EXPORT, KEY, OHIO, SLICE
 
@@ -310,3 +315,43 @@ async def test_a_port_that_is_taken_is_said() -> None:
 def test_words_of_events_are_those_of_rest() -> None:
     told = {field.name.upper() for field in pb.WatchResponse.DESCRIPTOR.fields}
     assert told == set(wire.EVENTS)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+async def test_a_certificate_is_replaced_without_a_restart(tmp_path: Path) -> None:
+    """On both listeners; SIGHUP, sent by who is used to it, ends nothing."""
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def put(authority: Authority) -> None:
+        pair = authority.issue("registry")
+        shutil.copy(pair.certificate, cert)
+        shutil.copy(pair.key, key)
+
+    async def taken(authority: Authority) -> tuple[bool, bool]:
+        """Over HTTP, over gRPC: whether who trusts this authority gets an answer."""
+        trusted = grpc.ssl_channel_credentials(authority.file.read_bytes())
+        async with grpc.aio.secure_channel(where, trusted) as channel:
+            try:
+                # A call that fails on its way is one that was not taken; one that is refused was.
+                await Stub(channel).GetImport(GET_IMPORT, timeout=10)
+            except grpc.aio.AioRpcError as error:
+                by_grpc = error.code() is not grpc.StatusCode.UNAVAILABLE
+        try:
+            async with httpx.AsyncClient(verify=client_side(authority), trust_env=False) as client:
+                by_http = (await client.get(f"{url}/livez")).status_code == 200
+        except httpx.ConnectError:
+            by_http = False
+        return by_http, by_grpc
+
+    async def replaced() -> bool:
+        return await taken(new) == (True, True)
+
+    put(old)
+    async with registry("--tls-cert-file", str(cert), "--tls-key-file", str(key)) as (command, url, where):
+        assert await taken(old) == (True, True)
+        put(new)
+        command.process.send_signal(signal.SIGHUP)
+        await eventually(replaced, "both listeners to show the new certificate", 20.0)
+        assert await taken(old) == (False, False)
+        assert command.process.returncode is None

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from discovery.kit.service import CannotServe, Tls, stop_on_signals
+from discovery.kit.certificate import Tls
+from discovery.kit.service import CannotServe, stop_on_signals
 from discovery.testing.cluster.failures import ApiFailure
 from discovery.testing.cluster.fake import FakeCluster
 from discovery.testing.cluster.settings import Settings

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from discovery.kit.certificate import Tls
 from discovery.kit.clock import SYSTEM_CLOCK, Clock
-from discovery.kit.service import Tls, serve
+from discovery.kit.service import serve
 from discovery.kit.tasks import background
 from discovery.testing.cluster.access import Access
 from discovery.testing.cluster.collector import Collector

@@ -12,7 +12,7 @@ import orjson
 import pytest
 import yaml
 
-from discovery.kit.service import Tls
+from discovery.kit.certificate import Tls
 from discovery.testing.cluster import READ_SLICES, FakeCluster
 from tests.discovery.cluster.api import FAST, slice_of
 

@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from discovery.kit.certificate import Tls
 from discovery.kit.errors import Refusal
-from discovery.kit.service import CannotServe, Tls, health_routes, make_app, serve
+from discovery.kit.service import CannotServe, health_routes, make_app, serve
 
 
 def nothing_fails(error: Exception) -> None:
