@@ -1,20 +1,19 @@
 """The certificate that a listener shows, read again whenever it differs: new connections see it, open ones keep theirs.
 
 Owns the two files and the context made of them. A pair that is broken, or gone, after it was good changes nothing but
-the log: it is said once, and the last good one stays. Python loads certificates from files only, so what was read goes
-through memory files: what is checked is what is used.
+the log: it is said once, and the last good one stays.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
 from discovery.kit.clock import Clock
 from discovery.kit.log import logger
+from discovery.kit.pem import BadPair, load_pair
 
 _log = logger(__name__)
 
@@ -75,14 +74,10 @@ class Certificate:
         return _content(self._tls.cert), _content(self._tls.key)
 
     def _load(self, context: ssl.SSLContext, pair: tuple[bytes, bytes]) -> None:
-        chain, key = map(_memory, pair)
         try:
-            context.load_cert_chain(f"/proc/self/fd/{chain}", f"/proc/self/fd/{key}", password=_no_password)
-        except (ssl.SSLError, _Encrypted) as error:
+            load_pair(context, *pair)
+        except BadPair as error:
             raise BadCertificate(f"cannot use {self._tls.cert} and {self._tls.key}: {error}") from None
-        finally:
-            os.close(chain)
-            os.close(key)
 
 
 def _context() -> ssl.SSLContext:
@@ -101,19 +96,3 @@ def _content(path: Path) -> bytes:
     if len(data) > _MOST_BYTES:
         raise BadCertificate(f"cannot use {path}: it has more than {_MOST_BYTES} bytes")
     return data
-
-
-class _Encrypted(Exception):
-    def __str__(self) -> str:
-        return "the key is encrypted; give one that is not"
-
-
-def _no_password() -> str:
-    raise _Encrypted
-
-
-def _memory(content: bytes) -> int:
-    fd = os.memfd_create("pem", os.MFD_CLOEXEC)
-    with os.fdopen(os.dup(fd), "wb") as file:
-        file.write(content)
-    return fd

@@ -1,17 +1,11 @@
-"""TLS contexts from the content of PEM files (I61): 1.2 at least, names and chains always checked.
-
-Python loads certificates from files only, so the content goes through a memory file; no key touches a disk of ours, and
-an encrypted one is refused instead of asked for.
-"""
+"""TLS contexts from the content of PEM files (I61): 1.2 at least, names and chains always checked."""
 
 from __future__ import annotations
 
-import os
 import ssl
 
+from discovery.kit.pem import BadPair, load_pair
 from global_ingress.proxy.shared.routes import TlsFiles
-
-_STRANGERS = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")  # the last: of another kind
 
 
 class CannotUse(Exception):
@@ -49,17 +43,10 @@ def _common(context: ssl.SSLContext) -> None:
 
 def load_own(context: ssl.SSLContext, files: TlsFiles) -> None:
     """Also for a context that is in use: open connections keep what they have."""
-    chain, key = _memory(files.certificate or b""), _memory(files.key or b"")
     try:
-        context.load_cert_chain(f"/proc/self/fd/{chain}", f"/proc/self/fd/{key}", password=_no_password)
-    except ssl.SSLError as error:
-        what = "the key does not fit the certificate" if error.reason in _STRANGERS else "is not readable PEM"
-        raise CannotUse(f"certificate and key: {what}") from None
-    except _Encrypted:
-        raise CannotUse("the key is encrypted; give one that is not") from None
-    finally:
-        os.close(chain)
-        os.close(key)
+        load_pair(context, files.certificate or b"", files.key or b"")
+    except BadPair as error:
+        raise CannotUse(f"certificate and key: {error}") from None
 
 
 def _load_ca(context: ssl.SSLContext, ca: bytes) -> None:
@@ -67,18 +54,3 @@ def _load_ca(context: ssl.SSLContext, ca: bytes) -> None:
         context.load_verify_locations(cadata=ca.decode("ascii"))
     except (ssl.SSLError, ValueError):  # ValueError: empty, or not ASCII
         raise CannotUse("the CA is not readable PEM") from None
-
-
-class _Encrypted(Exception):
-    pass
-
-
-def _no_password() -> str:
-    raise _Encrypted
-
-
-def _memory(content: bytes) -> int:
-    fd = os.memfd_create("pem", os.MFD_CLOEXEC)
-    with os.fdopen(os.dup(fd), "wb") as file:
-        file.write(content)
-    return fd

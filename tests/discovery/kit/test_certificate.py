@@ -92,7 +92,7 @@ async def test_a_start_refuses_what_cannot_be_used(tmp_path: Path, authority: Au
     large.write_bytes(b"x" * (1024 * 1024 + 1))
     for tls, why in (
         (Tls(tmp_path / "none.crt", one.key), "none.crt: No such file or directory"),
-        (Tls(one.certificate, two.key), "values mismatch"),
+        (Tls(one.certificate, two.key), "the key does not fit the certificate"),
         (Tls(one.certificate, locked), "the key is encrypted"),
         (Tls(large, one.key), "has more than 1048576 bytes"),
     ):
